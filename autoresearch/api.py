@@ -81,7 +81,8 @@ def run(
     BlueprintError, UsageError, ConflictError or EnvironmentUnusable.
     """
     from autoresearch.lab import settings
-    from autoresearch.lab.launch.experiment import Experiment, begin
+    from autoresearch.lab.launch.experiment import begin
+    from autoresearch.lab.resolve.resolve_run import RunOptions
 
     flags = {
         "trainer": trainer,
@@ -94,8 +95,7 @@ def run(
     }
     path = Path(blueprint).absolute()
     loaded = settings.load(path.parent, environ=os.environ, flags=flags)
-    begun = begin(Experiment(path, loaded, real_parts(), fix_of=fix_of, note=note))
-    return Run(begun.launched.spec.run_dir)
+    return Run(begin(path, RunOptions(loaded, real_parts(), fix_of=fix_of), note).launched.spec.run_dir)
 
 
 def campaign(source: str | Path, **keys: Any) -> Campaign:
@@ -146,7 +146,7 @@ class Run:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for its end and its records, at most so many seconds; whether it has ended. It goes on regardless."""
         from autoresearch.lab.runs.adopt import kept_fresh
-        from autoresearch.lab.runs.watch import Watcher
+        from autoresearch.lab.runs.run_status import Watcher
 
         def ended() -> bool:
             return not self._rundir.state().lives and self.result is not None
@@ -239,13 +239,13 @@ class Campaign:
             start_campaign.answered(self._dir, real_parts())
 
     def report(self) -> Path:
-        """Write its report as it stands; the page, else the text where no page could be written."""
+        """Write its report as it stands; the page."""
         from autoresearch.core.controller.rules import stand_at
         from autoresearch.lab.campaign_report.report import write_report
 
         state = self._state()
         written = write_report(self._dir, state, stand_at(state, real_parts().clock()))
-        return Path(written.page or written.markdown)
+        return written.page
 
 
 def _reason(reason: str) -> str:

@@ -18,9 +18,8 @@ import os
 import re
 import shlex
 import sys
-import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -45,8 +44,8 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("wait", "status:wait", _RUNS, "Wait for news of a run or a campaign; returns early on it."),
     ("logs", "logs:logs", _RUNS, "The log of a run, or its events: the tail, a search, or followed live."),
     ("metrics", "metrics:metrics", _RUNS, "Metrics of a run or of any log, by step; as a table, JSON or a file."),
-    ("explain", "logs:explain", _RUNS, "Why a run ended: class, proving line, hung or exited, what to try."),
-    ("stop", "run_control:stop", _RUNS, "End a run now, or after its step (--drain); close one that is over."),
+    ("explain", "logs:explain", _RUNS, "Why a run ended: the line that shows it, and what to try."),
+    ("stop", "run_control:stop", _RUNS, "End a run now; close one that is over."),
     ("attach", "run_control:attach", _RUNS, "Attach this terminal to the tmux session of a run."),
     ("note", "logs:note", _RUNS, "Write into the log of a run, or tell the agent of a campaign."),
     ("report", "results:report", _RESULTS, "Write the report of a campaign, as it stands."),
@@ -54,7 +53,7 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("ledger show", "ledger:show", _VERBS, "The rows of a ledger, or a file for other tools (--out)."),
     ("compare", "results:compare", _RESULTS, "Compare two runs: metrics, recipe by key, code, environment, limits."),
     ("apply", "apply:apply", _RESULTS, "Bring a confirmed idea into your own files, on a branch of its own."),
-    ("repro", "results:repro", _RESULTS, "Say how to make a row again; --run does it."),
+    ("repro", "results:repro", _RESULTS, "Say how to make a row again."),
     ("audit", "prove:audit", _RESULTS, "How much of another loop's ledger noise alone would give, and what to prove."),
     ("campaign", "", _MANY, "Many hypotheses, one objective; `wait`, `note`, `report` take its name."),
     ("campaign start", "campaign:start", _BEGIN, "Start a campaign (`campaign FILE`, `campaign --count N` mean this)."),
@@ -64,9 +63,9 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("campaign stop", "campaign_control:stop", _STEER, "Stop what runs now, or let it finish (--drain); then end."),
     ("campaign set", "campaign_control:set_rules", _STEER, "Change the stop rules: count=40 deadline=10h; recorded."),
     ("campaign add", "campaign_ideas:add", _STEER, "Add an idea to the queue."),
-    ("campaign skip", "campaign_ideas:skip", _STEER, "Do not try an idea, or ideas of a kind."),
+    ("campaign skip", "campaign_ideas:skip", _STEER, "Do not try an idea; stop it if it runs."),
     ("campaign fix", "campaign_ideas:fix", _STEER, "Repair an idea that crashed, on its branch, and run it again."),
-    ("campaign approve", "campaign_control:approve", _STEER, "Let a code idea be edited; unnamed: what was proposed."),
+    ("campaign approve", "campaign_control:approve", _STEER, "Let an idea pass whose result looked doubtful."),
     ("campaign confirm", "campaign_control:confirm", "Claims", "Put ideas to the proof: fresh seeds, fresh baselines."),
     ("demo", "demo:demo", _SETUP, "See a run, or with --campaign a small campaign, in a scratch repository."),
     ("doctor", "doctor:doctor", _SETUP, "Check tmux, git, disk, GPUs and sandboxes on this machine."),
@@ -77,7 +76,7 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("blueprint", "", _SETUP, "Make and check blueprints."),
     ("blueprint new", "blueprint:new", _VERBS, "Render a blueprint from flags."),
     ("blueprint check", "blueprint:check", _VERBS, "Say what would refuse one blueprint."),
-    ("clean", "project:clean", _SETUP, "Remove worktrees, sessions and caches of what is over; lists them first."),
+    ("clean", "project:clean", _SETUP, "Remove worktrees and caches of what is over; lists them first."),
     ("skill", "", _AGENTS, "What a coding agent must know to drive this command."),
     ("skill show", "for_agents:show", _VERBS, "A page of the skill, for this version; without a topic, the list."),
     ("skill install", "for_agents:install", _VERBS, "Write the skill where coding agents look for it."),
@@ -97,9 +96,10 @@ COMMANDS: dict[str, CommandEntry] = {name: CommandEntry(*entry) for name, *entry
     ("swarm down", "internal:down", "", "Stop the engine, end the server, see its port free."),
 )}  # fmt: skip
 
-# What other programs call it.
+# What other programs call it, and verbs that are typed without their group.
 MEANT = {"kill": "stop", "ls": "status", "ps": "status", "runs": "status", "list": "status", "start": "run",
-         "tail": "logs", "delete": "clean", "rm": "clean", "plot": "report"}  # fmt: skip
+         "tail": "logs", "delete": "clean", "rm": "clean", "plot": "report", "check": "blueprint check",
+         "pause": "campaign pause", "resume": "campaign resume", "confirm": "campaign confirm"}  # fmt: skip
 
 _MAY_NOT = "`ls -ld` shows whose it is: give this account the right, or work in a copy of your own"
 _DENIED = {
@@ -143,32 +143,13 @@ def _warning_line(
 
 
 def run(argv: list[str]) -> int:
-    """Run one command and return its exit code; with `--debug` anywhere before a `--`, write a log of what it does."""
+    """Run one command and return its exit code; `--debug` anywhere before a `--` says on stderr what it starts."""
     ours = argv[: argv.index("--")] if "--" in argv else argv
-    if DEBUG not in ours and not os.environ.get("AUTORESEARCH_DEBUG"):
-        return _run(argv)
-    from autoresearch.commands.output import remark
-    from autoresearch.records.index import state_home
-    from autoresearch.runner import debug_log
+    if DEBUG in ours:
+        from autoresearch.commands.output import begin_debug
 
-    argv, started = [word for word in ours if word != DEBUG] + argv[len(ours) :], time.monotonic()
-    if DEBUG in ours and "/" not in os.environ.get(debug_log.VARIABLE, ""):
-        os.environ[debug_log.VARIABLE] = "1"
-    try:
-        path = debug_log.begin(" ".join(_known(argv)), f"{state_home()}/debug")
-    except OSError as error:
-        remark(f"the debug log cannot be written: {error}")
-        return _run(argv)
-    debug_log.note("autoresearch %s, in %s, Python %s", shlex.join(argv), debug_log.here(), sys.version)
-    code: object = "none: it was ended"
-    try:
-        code = _run(argv)
-        return code
-    finally:
-        debug_log.note("exit code %s after %.3f s", code, time.monotonic() - started)
-        debug_log.end()
-        if path:
-            remark(f"debug log: {path}")
+        begin_debug()
+    return _run([word for word in ours if word != DEBUG] + argv[len(ours) :])
 
 
 def _run(argv: list[str]) -> int:
@@ -208,48 +189,27 @@ def verbs_of(group: str) -> list[str]:
 
 
 def _refuse_meant(argv: Sequence[str]) -> None:
-    """UsageError that names our verb for a word of other programs; in a group, the verb of that group.
-
-    A verb that one group has may be typed without the group: `check` is `blueprint check`.
-    """
+    """UsageError that names our verb for a word of other programs; in a group, the verb of that group."""
     group = [word for word in argv[:1] if verbs_of(word)]
     word, rest = argv[len(group) : len(group) + 1], argv[len(group) + 1 :]
-    verbs = verbs_of(" ".join(group))
-    if not word or word[0] in verbs or os.path.lexists(word[0]):
-        return
-    here = [name for name in COMMANDS if not group and name.split()[1:] == word and name not in CALLED_BY_US]
-    meant = [MEANT[word[0]]] if word[0] in MEANT else here
-    if not group and word == ["start"] and any(one.endswith((".yaml", ".yml")) for one in rest):
-        meant = here
-    lines = [[*group, *one.split()] for one in meant if one.split()[0] in verbs]
-    if not lines:
+    meant = MEANT.get("".join(word), "")
+    if meant.split(" ")[0] not in verbs_of(" ".join(group)) or os.path.lexists(word[0]):
         return
     from autoresearch.errors import UsageError
 
+    ours = [*group, *meant.split()]
     raise UsageError(
-        f"there is no command `{' '.join([*group, *word])}`. Did you mean `{'` or `'.join(map(' '.join, lines))}`?",
-        fix=f"autoresearch {shlex.join([*lines[0], *rest])}" if len(lines) == 1 else "",
+        f"there is no command `{' '.join([*group, *word])}`. Did you mean `{' '.join(ours)}`?",
+        fix=f"autoresearch {shlex.join([*ours, *rest])}",
         code="no_such_command",
     )
 
 
 def _started(argv: list[str]) -> list[str]:
     """Expand `campaign FILE`, `campaign --count 24`, `campaign` to `campaign start ...`."""
-    if argv[:1] != ["campaign"]:
+    if argv[:1] != ["campaign"] or argv[1:2] in (["--help"], ["-h"]) or {*argv[1:2]} & {*verbs_of("campaign")}:
         return argv
-    named = argv[1:] and (argv[1] in ("--help", "-h") or _names_a_verb(argv[1], verbs_of("campaign")))
-    return argv if named else ["campaign", "start", *argv[1:]]
-
-
-def _names_a_verb(word: str, verbs: Collection[str]) -> bool:
-    """Whether a word is a verb of a group, or a slip of one: a file has a suffix, a directory, or is there."""
-    if word in verbs:
-        return True
-    if word.startswith("-") or "." in word or "/" in word or os.path.lexists(word):
-        return False
-    import difflib
-
-    return bool(difflib.get_close_matches(word, verbs, 1, 0.7))
+    return ["campaign", "start", *argv[1:]]
 
 
 def _plain(argv: Sequence[str]) -> int | None:
@@ -268,7 +228,7 @@ def _app(argv: Sequence[str]) -> Any:
     """A typer app with only the requested command, or with all commands for help."""
     if COMPLETES in os.environ:  # the words typed so far come in the environment
         argv = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
-    from autoresearch.commands.help_pages import PlainCommand, for_typer
+    from autoresearch.commands.help_pages import for_typer
 
     apps = {"": _typer("Run RL experiments from blueprints while nobody watches.", "")}
     first = argv[0] if argv and argv[0] in verbs_of("") else ""
@@ -283,8 +243,7 @@ def _app(argv: Sequence[str]) -> Any:
             apps[group].add_typer(apps[name], **shown)
         else:
             function = for_typer(_load(command.function)) if name == known else _nothing
-            options = {"cls": PlainCommand, "context_settings": CONTEXT, "help": command.about, **shown}
-            apps[group].command(**options)(function)
+            apps[group].command(context_settings=CONTEXT, **shown)(function)
     return apps[""]
 
 
@@ -303,7 +262,7 @@ def _typer(about: str, name: str) -> Any:
         pretty_exceptions_enable=False,
         no_args_is_help=not name,
     )
-    no = typer.Option(False, DEBUG, help="With any command: write a log of what it does, and say where.")
+    no = typer.Option(False, DEBUG, help="With any command: say what it starts, and where an error came from.")
 
     def root(debug: bool = no) -> None:
         """`run` has taken the option out."""
@@ -323,11 +282,10 @@ def _load(function: str) -> Any:
     return with_json(getattr(importlib.import_module(f"autoresearch.commands.{module}"), name))
 
 
-def _fail(error: Any) -> int:
+def _fail(error: Any, cause: Exception | None = None) -> int:
     from autoresearch.commands.output import print_error, typed
-    from autoresearch.runner.debug_log import note
 
-    note("%s", error.message, traceback=error)
+    error.__cause__ = error.__cause__ or cause
     typed.as_json = "--json" in typed.ours
     print_error(error)
     return int(error.exit_code)
@@ -342,8 +300,7 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     """Report a usage error from the parser, or an internal error, whose traceback is saved instead of shown."""
     from autoresearch.commands.output import save_traceback
     from autoresearch.errors import AutoresearchError, EnvironmentUnusable, NotFoundError, UsageError
-    from autoresearch.records.appending import FULL, unwritable
-    from autoresearch.runner.debug_log import note
+    from autoresearch.records.files import FULL, unwritable
 
     wording = getattr(error, "format_message", None)
     if wording is not None:
@@ -362,14 +319,9 @@ def _unexpected(argv: Sequence[str], error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in FULL:
         from pathlib import Path
 
-        return _fail(unwritable(Path(os.fsdecode(error.filename or "a file")), error))
+        return _fail(unwritable(Path(os.fsdecode(error.filename or "a file")), error), error)
     if isinstance(error, OSError) and error.filename is not None:
         hint = _DENIED.get(error.errno or 0, "")
-        return _fail(EnvironmentUnusable(f"{error.filename}: {error.strerror}", hint=hint, code="os_error"))
-    if isinstance(error, UnicodeEncodeError):
-        line = error.object[: error.end].rpartition("\n")[2] + error.object[error.end :].partition("\n")[0]
-        hint = "rename the file or directory, so that its name is UTF-8; if it is, type: export LC_ALL=C.UTF-8"
-        return _fail(UsageError(f"a name holds bytes that are no text: {line[:300]!a}", hint=hint, code="no_text"))
-    note("internal error", traceback=error)
+        return _fail(EnvironmentUnusable(f"{error.filename}: {error.strerror}", hint=hint, code="os_error"), error)
     saved = save_traceback(error)
-    return _fail(AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved))
+    return _fail(AutoresearchError(f"internal error: {type(error).__name__}: {error}", hint=saved), error)

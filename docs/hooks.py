@@ -139,7 +139,7 @@ def _default(about: Any) -> str:
 
 def kinds() -> str:
     """The kinds of failure, with what a campaign may do and what helps."""
-    from autoresearch.core.diagnosis.kinds import table
+    from autoresearch.core.diagnosis.failure import table
 
     rows = (f"| `{kind}` | {table().policy(kind)} | {table().remedy(kind)} |" for kind in table().kinds)
     return "\n".join(("| kind | policy | what to try first |", "|---|---|---|", *rows))

@@ -30,12 +30,12 @@ def on_path(directory: Path) -> Iterator[None]:
     """Its distributions are installed, in this process, for as long as the block runs."""
     before = set(sys.modules)
     sys.path.insert(0, str(directory))
-    plugins.forget()
+    plugins.installed.cache_clear()
     try:
         yield
     finally:
         sys.path.remove(str(directory))
-        plugins.forget()
+        plugins.installed.cache_clear()
         for name in set(sys.modules) - before:
             if str(directory) in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]

@@ -3,7 +3,7 @@
     python -m tests.screenshots [DIRECTORY]     docs/images unless another is named
 
 What a run of an idea shows is drawn, with one seed; which ideas are kept and confirmed, and all words and numbers, are
-what a campaign with these results comes to. Only the runs in the pictures of a terminal train a model.
+what a campaign with these results comes to.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ledger_row import LedgerRow
-from autoresearch.lab.campaign_report.plot_data import progress_of
-from autoresearch.lab.campaign_report.plot_png import write_png
+from autoresearch.lab.campaign_report.progress_plot import progress_of, write_png
 from autoresearch.lab.campaign_report.report import page_data, page_html
 from autoresearch.lab.campaign_report.summary import idea_lines
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir, write_spec
 from tests.bench.simulated import Simulation, World
 from tests.browser import browser
-from tests.terminal_pictures import terminals
 
 METRIC, START, SEED = "val/pass@1", 1_790_000_000.0, 8
 SENTENCES = {6: "Drop the entropy bonus", 11: "Normalise advantages per group", 17: "Mask solved prompts"}
@@ -108,9 +106,8 @@ def curves_of(state: CampaignState) -> list[dict[str, Any]]:
 def main(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        campaign, terminal = Path(scratch) / "campaign", Path(scratch) / "terminal"
+        campaign = Path(scratch) / "campaign"
         campaign.mkdir()
-        terminal.mkdir()
         night = Night(campaign)
         night.draw.one = _scaled(night.draw.one)  # type: ignore[method-assign]
         night.run()
@@ -125,7 +122,6 @@ def main(directory: Path) -> None:
             for name, width, height, dark in SIZES:
                 chrome.open(page.as_uri(), width=width, height=height, dark=dark)
                 chrome.shot(directory / f"report-{name}.png")
-            terminals(chrome, campaign, terminal, directory)
 
 
 def _scaled(one: Any) -> Any:

@@ -24,7 +24,7 @@ PACKAGE = "autoresearch"
 
 # Every room, and the rooms it may import from; the leaf `runner` is open to everybody.
 _LOW = ("errors", "plugins", "core", "records")
-_SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers", "notifiers")
+_SIDE = ("git_repo", "trainers", "launchers", "proposers", "agents", "readers")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "": (),
     "errors": (),
@@ -61,9 +61,15 @@ OWNERS = {
     "plotly": "autoresearch/",
     "pathspec": _PATTERNS,
 }
-SEVERAL = frozenset({"optuna"})  # several files of its folder: the search, and the plots of what it found
-# Data of the package, which is a constant as any other in the source, and patterns: they compute, and touch nothing.
-PURE = frozenset({("autoresearch/core/diagnosis/kinds.py", "yaml"), (_PATTERNS, "pathspec")})
+# Data of the package, which is a constant as any other in the source, patterns, and matrices: they compute, and touch
+# nothing.
+PURE = frozenset(
+    {
+        ("autoresearch/core/diagnosis/failure.py", "yaml"),
+        (_PATTERNS, "pathspec"),
+        ("autoresearch/core/statistics/effects.py", "numpy"),
+    }
+)
 # They cost 50 to 400 ms to import.
 HEAVY = frozenset({"libtmux", "git", "pandas", "optuna", "jinja2", "numpy", "matplotlib", "plotly", "pathspec"})
 
@@ -312,7 +318,7 @@ def one_owner_each(sources: Sequence[Source]) -> list[str]:
                     faults.append(f"{source.path}:{found.line}: {found.top} belongs to {owner}")
             if found.top in HEAVY and not found.lazy:
                 faults.append(f"{source.path}:{found.line}: {found.top} is heavy; import it inside a function")
-    shared = {library: paths for library, paths in users.items() if len(paths) > 1 and library not in SEVERAL}
+    shared = {library: paths for library, paths in users.items() if len(paths) > 1}
     return faults + [f"{library} has several owners: {', '.join(sorted(p))}" for library, p in shared.items()]
 
 

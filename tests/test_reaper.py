@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import is_dead
+
 MARKED = "import pytest, signal, subprocess as s, sys, time\npytestmark = pytest.mark.system\n"
 LEAVES = MARKED + "def test_it(tmp_path, reaper):\n"
 SETSID = "    s.run(['sh', '-c', 'setsid sleep 1000 >/dev/null 2>&1 & echo $! > %s'])\n"
@@ -26,13 +28,6 @@ PANE = (
     "    s.run(['sh', '-c', 'tmux -S %%s display-message -p \"#{pid}\" > %s' %% socket])\n"
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null")
-
-
-def lives(pid: int) -> bool:
-    try:
-        return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
 
 
 def write_here(folder: Path, body: str, more: str = "") -> None:
@@ -68,7 +63,7 @@ def test_what_a_test_leaves_is_ended(
     assert ("processes were left behind" in said.stdout) is not passes
     if pid_file.exists():
         pid = int(pid_file.read_text())
-        eventually(lambda: not lives(pid))
+        eventually(lambda: is_dead(pid))
 
 
 INTERRUPTED = (
@@ -99,7 +94,7 @@ def test_an_interrupted_pytest_leaves_nothing(
     )
     eventually(lambda: place.exists() and place.read_text())
     pids = [int(daemon.read_text()), int(server.read_text())]
-    assert all(map(lives, pids))
+    assert not any(map(is_dead, pids))
     with Path("/proc", str(pids[0]), "environ").open() as file:
         (home,) = [Path(line[5:]) for line in file.read().split("\0") if line.startswith("HOME=")]
     if how == "ctrl-c":
@@ -107,7 +102,7 @@ def test_an_interrupted_pytest_leaves_nothing(
     else:
         process.send_signal(signal.SIGTERM if how == "term" else signal.SIGKILL)
     process.wait()
-    eventually(lambda: not any(map(lives, pids)))
+    eventually(lambda: all(map(is_dead, pids)))
     eventually(lambda: not home.parent.exists() and not Path(place.read_text()).parent.exists())
 
 

@@ -1,16 +1,14 @@
-"""A child in a process group of its own: waited for without a busy loop, ended politely, its exit status passed on."""
+"""A child in a process group of its own: waited for without a busy loop, ended politely, its exit code passed on."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import select
 import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -94,15 +92,8 @@ def listening_to_signals() -> Iterator[SignalRelay]:
 
 
 def pass_on(returncode: int) -> int:
-    """Exit as the child did: the same exit code, or by the same signal (then this does not return)."""
-    if returncode >= 0:
-        return returncode
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))  # one core is enough
-    if -returncode not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(-returncode, signal.SIG_DFL)
-    os.kill(os.getpid(), -returncode)
-    time.sleep(1.0)  # a signal to oneself may take a moment
-    return 128 - returncode
+    """The exit code by which a shell tells this return code: 128 + n for signal n."""
+    return returncode if returncode >= 0 else 128 - returncode
 
 
 def program(name: str, run_dir: str) -> str:

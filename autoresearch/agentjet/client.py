@@ -17,16 +17,17 @@ from pathlib import Path
 
 from autoresearch.agentjet.child import Child, listening_to_signals, pass_on, shell
 from autoresearch.agentjet.engine import CONFIRMED, OFFLINE, TAG, EngineWatch, SwarmFault
-from autoresearch.agentjet.gate import boot_failed
-from autoresearch.agentjet.server import SwarmRun, evidence, root_cause, url_variables
-from autoresearch.core.metrics.line_reader import read_step_line
-from autoresearch.core.metrics.signal import SignalKind
-from autoresearch.core.run.server import Say
+from autoresearch.agentjet.gate import boot_failed, up
+from autoresearch.agentjet.server import SwarmRun, evidence, read, root_cause, serve, url_variables
+from autoresearch.core.metrics.signal import SignalKind, read_step_line
+from autoresearch.core.run.hooks import HostServices, Say
 from autoresearch.core.text.regex import later
+from autoresearch.errors import UsageError
 from autoresearch.runner.line_patterns import diverged, kl_of
 from autoresearch.runner.log_follower import LogFollower
 from autoresearch.runner.text import logical_lines
 
+PROGRAMS = ("up", "serve", "client")
 EXIT = 3  # exit code of our own programs if the run cannot go on
 WAITS_S = 30.0  # ajet's client prints every minute how long it has waited, and never gives up
 LAST_S = 5.0  # a dying server's Runner needs a moment to record how it ended
@@ -50,6 +51,24 @@ _RETRIED = later(r"\] Error executing episode: (?P<error>.*?)(?:\. Retrying\.\.\
 _CHANGING = later(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b[0-9a-f]{12,}\b|\d+")
 _BENIGN = later(r"(?i)\b404\b.*(?:claim|episode)|(?:claim|episode).*\b404\b|No available episodes to claim")
 _BAR = later(r"@ step \d{1,9}: {1,4}\d{1,3}%[^|]*\|[^|]*\| *(\d+/\d+)")
+
+
+def run_program(program: str, run_dir: str, services: HostServices, say: Say) -> int:
+    """Run one of the programs to its end; returns the exit code, 3 for a run that cannot go on (its lines say why)."""
+    if program not in PROGRAMS:
+        raise UsageError(f"{program!r} is no program of a swarm run", hint=", ".join(PROGRAMS))
+    swarm_run = read(run_dir)
+    try:
+        if program == "serve":
+            return pass_on(serve(swarm_run, say))
+        if program == "client":
+            return client(swarm_run, say)
+        up(swarm_run, services, say)
+    except SwarmFault as fault:
+        for line in fault.lines():
+            say(line)
+        return EXIT
+    return 0
 
 
 def client(swarm_run: SwarmRun, say: Say) -> int:

@@ -18,10 +18,10 @@ from autoresearch.agentjet import server
 from autoresearch.agentjet.child import Child, listening_to_signals, shell
 from autoresearch.agentjet.engine import OFFLINE, ROLLING, TAG, EnginePoll, EngineWatch, SwarmFault
 from autoresearch.agentjet.server import SwarmRun, evidence, log_lines, port_of
-from autoresearch.core.run.server import HostServices, Say
+from autoresearch.core.run.hooks import HostServices, Say
 from autoresearch.core.text.regex import later
+from autoresearch.records.files import write_json
 from autoresearch.records.hostile import open_readable
-from autoresearch.records.rundir import write_json
 from autoresearch.runner.metric_lines import value_of
 
 LOOK_S = 1.0

@@ -16,14 +16,13 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path, PurePath
 
-from autoresearch.core.blueprint.fields import BlueprintFields
-from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
+from autoresearch.core.blueprint.model import Blueprint, Notes
+from autoresearch.core.run.hooks import ScaffoldOptions, Templates
 from autoresearch.core.run.swarm import Swarm, is_url
-from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError, UsageError
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.hostile import write_atomically
 
 COLLECTOR = "get_training_dataset_item_list.py"
 EPISODE = "run_episode_once.py"
@@ -236,11 +235,12 @@ def blueprint(box: Blackbox, directory: Path, templates: Templates) -> str:
     options, model = box.options, box.options.model or MODEL
     result_dir = directory / "results"
     arguments = f"--result-dir {shlex.quote(str(result_dir))}"
+    server = "" if options.swarm_url else SERVER
     # The agent's short name: its program and script.
     names = [Path(word).name for word in box.agent if "{" not in word or word.startswith("{here}/")]
     called = " ".join(" ".join(names).split())[:60]
     return templates.render_blueprint(
-        BlueprintFields(
+        Blueprint(
             title=f"Train the agent {box.project}",
             purpose=f"Train the model behind the agent `{called}` on {Path(options.dataset).name} "
             "and see whether its mean reward rises on items that it is never trained on.",
@@ -248,16 +248,13 @@ def blueprint(box: Blackbox, directory: Path, templates: Templates) -> str:
             codebase_dir=str(directory),
             venv_exe=options.python,
             result_dir=str(result_dir),
-            trainer="agentjet_swarm",
-            metric="swarm/mean_reward",
-            direction="maximize",
-            source=(Source(SourceFormat.SWARM_VAL, str(result_dir / "val_results.md")),),
-            env={"REMOTE_MODEL_PATH": model} if model.startswith("/") else {},  # lint looks at it
-            requires_env=(box.reward.judge_key_env,) if box.reward.judge_key_env else (),
-            swarm=Swarm(
-                server="" if options.swarm_url else SERVER,
-                url=options.swarm_url.rstrip("/"),
-                debug=f"python {DEBUG} {arguments}",
+            notes=Notes(
+                trainer="agentjet_swarm",
+                metric="swarm/mean_reward",
+                direction="maximize",
+                env={"REMOTE_MODEL_PATH": model} if model.startswith("/") else {},  # lint looks at it
+                requires_env=(box.reward.judge_key_env,) if box.reward.judge_key_env else (),
+                swarm=Swarm(server=server, url=options.swarm_url.rstrip("/"), debug=f"python {DEBUG} {arguments}"),
             ),
         )
     )
@@ -279,24 +276,17 @@ def write(texts: dict[str, str], directory: Path, *, force: bool) -> list[Path]:
     return [directory / name for name in texts]
 
 
-def _literal(value: object) -> str:
-    """A value as a Python literal, with double quotes if that is as short."""
-    single = repr(value)
-    plain = isinstance(value, str) and not any(mark in single[1:-1] for mark in "\"'")
-    return f'"{single[1:-1]}"' if plain else single
-
-
 def _list(words: tuple[str, ...]) -> str:
     """A list as a Python literal, one word per line if it is long."""
-    flat = f"[{', '.join(map(_literal, words))}]"
-    return flat if len(flat) < 90 else "[\n" + "".join(f"    {_literal(word)},\n" for word in words) + "]"
+    flat = f"[{', '.join(map(repr, words))}]"
+    return flat if len(flat) < 90 else "[\n" + "".join(f"    {word!r},\n" for word in words) + "]"
 
 
 def _tuple(words: tuple[str, ...]) -> str:
-    return f"({''.join(_literal(word) + ',' for word in words)})"
+    return f"({''.join(f'{word!r},' for word in words)})"
 
 
-_WRITERS = {"py": _literal, "py_list": _list, "py_tuple": _tuple}
+_WRITERS = {"py": repr, "py_list": _list, "py_tuple": _tuple}
 
 
 def _existing(path: Path) -> Path:

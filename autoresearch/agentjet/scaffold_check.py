@@ -35,7 +35,7 @@ from autoresearch.agentjet.scaffold import (
     ROLL,
 )
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.run.scaffold import Endpoint, ScaffoldResult
+from autoresearch.core.run.hooks import Endpoint, ScaffoldResult
 from autoresearch.errors import BlueprintError, EnvironmentUnusable, NotFoundError
 from autoresearch.runner.masking import MASK, mask_text
 from autoresearch.runner.text import plain
@@ -102,20 +102,7 @@ def _check(directory: Path, python: str, endpoint: Endpoint, item: str) -> Scaff
             _refuse_unused(model)
             requests = model.requests
     used = endpoint.base_url or "a stand-in model"
-    remarks = (*_too_few(directory, count), *_client(directory, python))
-    return ScaffoldResult(count, first, item, reward, seconds, used, requests, remarks)
-
-
-def _too_few(directory: Path, items: int) -> Iterator[str]:
-    """A remark if the items never fill a batch, so that no step would ever end; the client then refuses to start."""
-    texts = (path.read_text(encoding="utf-8") for name in (BLUEPRINT, ROLL) if (path := directory / name).is_file())
-    # Of the blueprint's command, else of the client's defaults.
-    found = re.search(r"""--batch-size(?:[ =]|", type=int, default=)(\d{1,6})\b""", "\n".join(texts))
-    if found and items < int(found[1]):
-        yield (
-            f"a step takes {found[1]} different items, and there are {items} to train on: add items, or "
-            f"`--batch-size {items}` to the command in {BLUEPRINT}"
-        )
+    return ScaffoldResult(count, first, item, reward, seconds, used, requests, _client(directory, python))
 
 
 def _refuse_unused(model: StandIn) -> None:

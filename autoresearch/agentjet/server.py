@@ -30,13 +30,15 @@ from pathlib import Path
 from autoresearch.agentjet.child import Child, SignalRelay, listening_to_signals, program, shell
 from autoresearch.agentjet.engine import OFFLINE, TAG, EnginePoll, SwarmFault, parse_poll
 from autoresearch.core.diagnosis.root import classify, last_traceback
+from autoresearch.core.run.hooks import HostServices, Say
 from autoresearch.core.run.limits import MAX_TIME_S
-from autoresearch.core.run.server import EndProcesses, HostServices, Say
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.swarm import PORT, Swarm
 from autoresearch.errors import UsageError
 from autoresearch.records import recorded_run
-from autoresearch.records.rundir import RunDir, is_locked, read_json, write_environment, write_json
+from autoresearch.records.files import read_json, write_environment, write_json
+from autoresearch.records.rundir import RunDir
+from autoresearch.runner.basics import is_locked
 from autoresearch.runner.processes import start_ticks
 from autoresearch.runner.text import logical_lines
 
@@ -280,7 +282,7 @@ def start(swarm_run: SwarmRun, services: HostServices) -> None:
     write_json(server.session, record, durable=False)
 
 
-def stop(run_dir: str, end_processes: EndProcesses, say: Say) -> bool:
+def stop(run_dir: str, end_processes: Callable[[str, float], int], say: Say) -> bool:
     """Stop the engine, end the server with its process tree, free its port; whether nothing of them is left.
 
     It comes after the client: a `cleanup` step of the run, after any ending and after a failed preparation. It is safe

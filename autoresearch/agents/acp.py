@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from autoresearch.agents.adapter import Adapter, AgentOutput
-from autoresearch.agents.events import added, count, events, money, words
+from autoresearch.agents.adapter import Adapter, AgentOutput, added, count, events, money, words
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault
 from autoresearch.errors import UsageError
 
@@ -108,7 +107,7 @@ class Acp(Adapter):
         self._permissions = known.permissions
         self.secrets, self.home_paths = known.secrets, known.home_paths
         web = name in KNOWN and bool(known.no_web or known.permissions)
-        self.traits = Traits(resumes=True, money=known.money, tokens=known.tokens, web=web)
+        self.traits = Traits(money=known.money, tokens=known.tokens, web=web)
 
     def program(self) -> str:
         return self.chosen.program or self._command[0]
@@ -119,7 +118,6 @@ class Acp(Adapter):
         argv += ["--confined"] if self.chosen.outside else []
         argv += ["--web"] if self.searches(turn) else []
         argv += self.model
-        argv += ["--session", _parts(turn.session)[0]] if turn.session else []
         quiet = () if self.searches(turn) else self._no_web
         return (*argv, "--", self.program(), *self._command[1:], *quiet, *self.chosen.extra)
 
@@ -135,12 +133,11 @@ class Acp(Adapter):
         return variables | ({"OPENCODE_ENABLE_EXA": "1"} if searches else {})  # else only its own models may search
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
-        heard, stop, before = AgentOutput(), "", _parts(turn.session)[1]
-        total = before
+        heard, stop, opened = AgentOutput(), "", False
         for event in events(spoken.out):
             match event.get("acp"):
                 case "session":
-                    heard.session = words(event.get("id"))
+                    opened = True
                 case "text":
                     heard.text = words(event.get("text"))
                 case "tool":
@@ -151,19 +148,16 @@ class Acp(Adapter):
                     heard.tokens_in = added(heard.tokens_in, count(event.get("in")))
                     heard.tokens_out = added(heard.tokens_out, count(event.get("out")))
                 case "cost" if usd := money(event.get("usd")):  # 0 is reported for every model without a price
-                    total = max(usd, total)
-                    heard.usd = total - before
+                    heard.usd = max(usd, heard.usd or 0.0)
                 case "end":
                     stop = words(event.get("stop"))
                 case "error":
                     heard.error = words(event.get("message"))
                     heard.fault = next((fault for fault in TurnFault if fault == event.get("fault")), None)
         answered = heard.acts or heard.text or heard.denied or heard.error or stop or heard.tokens_in
-        if heard.session and not answered:
+        if opened and not answered:
             # all that were tried retry usage limits and outages without a word, for longer than a turn may take
             heard.trouble, heard.status = "its model did not answer, or only with errors", _NO_ANSWER
-        if heard.session:
-            heard.session = f"{heard.session}:{total:.6f}"
         if stop not in ("", "end_turn") and not heard.error:
             heard.fault, heard.error = _STOPS.get(stop, (TurnFault.ENDED, f"it stopped early ({stop})"))
         return heard.answer(turn, spoken)
@@ -173,12 +167,3 @@ def _named_in(*command: str) -> KnownAgent:
     """The agent that a command line names, also within a word: `npx -y opencode-ai acp`."""
     names = (PurePath(word).name for word in command)
     return next((KNOWN[key] for name in names for key in KNOWN if key in name), KnownAgent())
-
-
-def _parts(session: str) -> tuple[str, float]:
-    """The session as the agent calls it, and what it had cost when the last turn ended: `NAME:USD` in ours."""
-    name, colon, spent = session.rpartition(":")
-    try:
-        return (name, float(spent)) if colon else (session, 0.0)
-    except ValueError:
-        return session, 0.0

@@ -5,7 +5,7 @@ Somebody must answer, so a turn by ACP is this program (standard library alone),
 prompt from standard input, and answers by the turn's role. The adapter `acp` reads what is printed here, one line of
 JSON for each event.
 
-    {"acp": "session", "id": "..."}        {"acp": "text", "text": "..."}             the words since the last tool
+    {"acp": "session"}                     {"acp": "text", "text": "..."}             the words since the last tool
     {"acp": "tool", "title": "..."}        {"acp": "refused", "what": "..."}          what it was not permitted
     {"acp": "usage", "in": 9, "out": 2}    {"acp": "cost", "usd": 0.1}                the latter of the whole session
     {"acp": "end", "stop": "end_turn"}     {"acp": "error", "message": "...", "fault": "login"}
@@ -33,8 +33,7 @@ from typing import IO, Any
 IN, OUT = 0, 1  # descriptors: the prompt, and the lines for the adapter
 VERSION = 1
 HANDSHAKE_S = 120.0  # a program that speaks no ACP does not answer `initialize`, and waits for a person
-QUIET_S = 2.0  # Gemini CLI sends the history of a loaded session after its answer to `session/load`
-GOODBYE_S = 20.0  # for the agent to write its session down and to exit, once its stdin is closed
+GOODBYE_S = 5.0  # for the agent to exit, once its stdin is closed
 EXIT_S = 2.0  # for the exit code of an agent that closed its output
 MOST_LINE = 32 << 20  # bytes of one message
 AUTH_REQUIRED, NO_METHOD = -32000, -32601
@@ -65,7 +64,6 @@ def main() -> int:
     parser.add_argument("--writes", action="store_true", help="files below the working directory may be changed")
     parser.add_argument("--confined", action="store_true", help="a sandbox is around this: commands may be run, too")
     parser.add_argument("--web", action="store_true", help="addresses may be fetched")
-    parser.add_argument("--session", default="", help="goes on with this one")
     parser.add_argument("--model", default="")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
@@ -73,7 +71,7 @@ def main() -> int:
         prompt = stream.read().decode("utf-8", "replace")
     try:
         with _Conversation(options) as agent:
-            agent.turn(prompt, options.session, options.model)
+            agent.turn(prompt, options.model)
     except FailedError as failed:
         say("error", message=str(failed), fault=failed.fault)
         return 1
@@ -90,9 +88,7 @@ class _Conversation:
         self._number = 0
         self._noise = ""  # the last line that was no message
         self._session = ""
-        self._replayed = False  # whether a loaded session sent its history
         self._text: list[str] = []
-        self._prompted = False  # from now on, messages belong to this turn
         try:
             self._process = subprocess.Popen(options.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:
@@ -118,8 +114,8 @@ class _Conversation:
 
     # ------------------------------------------------------------------------------------------ the turn
 
-    def turn(self, prompt: str, session: str, model: str) -> None:
-        """Shake hands, open or load a session, ask, and wait for the end. Raises FailedError."""
+    def turn(self, prompt: str, model: str) -> None:
+        """Shake hands, open a session, ask, and wait for the end. Raises FailedError."""
         info = {"name": "autoresearch", "title": "autoresearch", "version": "1"}
         files = {"readTextFile": False, "writeTextFile": False}
         ours = {"clientCapabilities": {"fs": files, "terminal": False}, "clientInfo": info}
@@ -128,40 +124,16 @@ class _Conversation:
             raise FailedError(
                 f"{self._program} speaks version {version} of the Agent Client Protocol, autoresearch version {VERSION}"
             )
-        opened = self._open(session, loads=_inner(agent, "agentCapabilities").get("loadSession") is True)
+        opened = self._call("session/new", {"cwd": str(self._cwd), "mcpServers": []})
+        self._session = str(opened.get("sessionId") or "")
+        say("session")
         if model:
             self._choose(model, opened)
-        self._prompted = True
         content = [{"type": "text", "text": prompt}]
         ended = self._call("session/prompt", {"sessionId": self._session, "prompt": content})
         self._flush()
         _tell_usage(_inner(ended, "usage") or _inner(ended, "_meta", "quota", "token_count"))
         say("end", stop=str(ended.get("stopReason") or "no reason given"))
-
-    def _open(self, session: str, *, loads: bool) -> Message:
-        """A session, new or loaded; its modes and models. Its id is told where it can be loaded later."""
-        where = {"cwd": str(self._cwd), "mcpServers": []}
-        if not session:
-            opened = self._call("session/new", where)
-            self._session = str(opened.get("sessionId") or "")
-        else:
-            opened = self._load(session, where) if loads else {}
-            if not self._replayed:  # Qwen Code answers a name that it does not know with an empty session
-                why = f"knows nothing of session {session}" if loads else "cannot load a session"
-                raise FailedError(f"{self._program} {why}", "session")
-        if loads:
-            say("session", id=self._session)
-        return opened
-
-    def _load(self, session: str, where: Message) -> Message:
-        self._session = session
-        try:
-            opened = self._call("session/load", {"sessionId": session, **where})
-        except FailedError as failed:
-            raise FailedError(f"session {session} cannot be loaded: {failed}", failed.fault or "session") from failed
-        while (message := self._receive(QUIET_S)) is not None:
-            self._serve(message)
-        return opened
 
     def _choose(self, model: str, opened: Message) -> None:
         """The model, by whichever of the protocol's two ways the agent has; by its name, where its id is another."""
@@ -249,9 +221,7 @@ class _Conversation:
         cost = _inner(update, "cost")
         if kind == "usage_update" and cost.get("currency") == "USD":
             say("cost", usd=cost.get("amount"))
-        if not self._prompted:
-            self._replayed = self._replayed or kind in ("user_message_chunk", "agent_message_chunk", "tool_call")
-        elif kind == "agent_message_chunk":
+        if kind == "agent_message_chunk":
             self._text.append(str(_inner(update, "content").get("text") or ""))
             _tell_usage(_inner(update, "_meta", "usage"))  # Qwen Code, after each request to the model
         elif kind == "tool_call":

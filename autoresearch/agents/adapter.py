@@ -5,14 +5,15 @@ Every agent's file fills an AgentOutput from its own events; what a fault is, is
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from autoresearch.core.agents.agent import Answer, Chosen, Spoken, Traits, Turn, TurnFault, TurnRole, Usage
-from autoresearch.core.text.durations import find_durations, normalise, problem
 from autoresearch.core.text.regex import later
 from autoresearch.runner.text import logical_lines, plain
 
@@ -43,20 +44,10 @@ _WORDS = {  # in this order: "429 insufficient_quota" does not pass by itself
         re.IGNORECASE,
     ),
 }
-_AHEAD = later(
-    r"(?:\b(?:in|after|within)\b|retry[-_ ]?(?:after|delay)[\"']?\s*[:=]?\s*[\"']?)\s*(?:about |~)?(?=\.?\d|an?\b)"
-)
-_BARE = later(r"retry[-_ ]after[\"']?\s*[:=]?\s*[\"']?(\d{1,7}(?:\.\d+)?)(?![\w.:])", re.IGNORECASE)
-_NEAR = 4  # characters between "in" and the duration
 _PATIENT = 4096  # characters of an error that are looked at
 _MOST_TEXT = 1 << 20  # characters of last words
 _MOST_DENIED = 20
 _MOST_ERR = 16 << 10  # bytes of standard error that are looked at
-_GONE = later(
-    r"\b(?:no|cannot find|can't find|unknown|invalid|bad)\b[^\n]{0,20} (?:conversation|rollout|session|thread)s?\b"
-    r"|\b(?:conversation|rollout|session|thread)s?\b[^\n]{0,80} (?:not found|does not exist|found with|no rollout)",
-    re.IGNORECASE,
-)
 _COMPLAINT = later(r"error|fail|denied|refused|invalid|missing|unable|cannot|not found|exceeded|limit", re.IGNORECASE)
 
 
@@ -100,8 +91,6 @@ class AgentOutput:
     """All that an agent said, still to be weighed."""
 
     text: str = ""  # its last words
-    data: Mapping[str, Any] | None = None  # the JSON that it gave natively
-    session: str = ""
     usd: float | None = None
     tokens_in: int | None = None
     tokens_out: int | None = None
@@ -117,12 +106,9 @@ class AgentOutput:
         fault, said = self._fault(turn, spoken)
         return Answer(
             text=self.text[:_MOST_TEXT],
-            data=self.data,
-            session="" if fault is TurnFault.SESSION else self.session or turn.session,
             usage=Usage(self.usd, self.tokens_in, self.tokens_out, spoken.seconds),
             fault=fault,
             message=plain(said),
-            retry_s=retry_s(said) if fault is not None and fault.passes else None,
             denied=tuple(plain(each, 200) for each in self.denied[:_MOST_DENIED]),
         )
 
@@ -134,11 +120,10 @@ class AgentOutput:
             return (waiting if waiting and waiting.passes else spoken.fault), said
         if self.fault is not None or self.error or spoken.returncode != 0:
             fault = self.fault or meaning(said, self.status) or TurnFault.ENDED
-            gone = fault is TurnFault.ENDED and turn.session and _GONE.search(said)
             ended = "it was ended" if spoken.returncode is None else f"it exited with {spoken.returncode}"
-            return TurnFault.SESSION if gone else fault, said or ended
+            return fault, said or ended
         worked = turn.role.writes and self.acts > 0  # the diff will tell
-        silent = not self.text.strip() and self.data is None and not worked
+        silent = not self.text.strip() and not worked
         return (TurnFault.SILENT, said) if silent else (None, "")
 
 
@@ -172,16 +157,60 @@ def meaning(words: str, status: int | None = None) -> TurnFault | None:
     return numbered or spoken
 
 
-def retry_s(words: str) -> float | None:
-    """In how many seconds it says that it may be asked again; None without a relative time in it.
+# JSON among noise: the events that an agent prints, and what stands in them. Nothing here raises for anything that a
+# program can print: half lines, binary, a bracket a million times.
 
-    An absolute one ("resets 3pm", an epoch) stays in the words: there is no clock here.
-    """
-    if bare := _BARE.search(words[:_PATIENT]):
-        return float(bare[1])
-    text = normalise(words[:_PATIENT])
-    starts = [each.end() for each in _AHEAD.finditer(text)]
-    for found in find_durations(text):
-        if any(0 <= found.start - start <= _NEAR for start in starts) and not problem(found.seconds):
-            return found.seconds
-    return None
+_TAIL = 16 << 20  # bytes that are read of a flood: its end
+_MOST_LINES = 20_000
+_OBJECT_LINE = later(r"^[ \t]{0,9}(\{[^\n]*\})[ \t\r]{0,9}$", re.MULTILINE)
+
+
+def events(out: bytes) -> Iterator[Mapping[str, Any]]:
+    """Every line that is a JSON object, of a flood its last 16 MiB and 20,000 lines; all else is skipped."""
+    last = b"\n".join(out[-_TAIL:].split(b"\n")[-_MOST_LINES:])
+    for line in _OBJECT_LINE.finditer(last.decode("utf-8", "replace")):
+        with contextlib.suppress(ValueError, RecursionError):
+            if isinstance(found := json.loads(line[1]), dict):
+                yield found
+
+
+def inside(event: object, *keys: str) -> Mapping[str, Any]:
+    """The object at that path; an empty one where there is none."""
+    for key in keys:
+        event = event.get(key) if isinstance(event, Mapping) else None
+    return event if isinstance(event, Mapping) else {}
+
+
+def listed(event: Mapping[str, Any], key: str) -> list[Any]:
+    """The list under that key; an empty one where there is none."""
+    found = event.get(key)
+    return found if isinstance(found, list) else []
+
+
+def words(value: object) -> str:
+    """The text, fit to be written down (no half surrogates); "" for anything that is no text."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def wish(call: object, arguments: str) -> str:
+    """A call of a tool in words: the tool, and what it was to touch, which stands under the key `arguments`."""
+    given = inside(call, arguments)
+    touched = next((words(given[key]) for key in ("file_path", "command", "path") if words(given.get(key))), "")
+    return f"{words(inside(call).get('tool_name'))} {touched}".strip()
+
+
+def count(value: object) -> int | None:
+    """A count that can be one (tokens, turns, an HTTP status); None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
+
+
+def money(value: object) -> float | None:
+    """An amount in US dollars that can be one; None for anything else."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9
+    return float(value) if known else None  # type: ignore[arg-type]
+
+
+def added(*counts: int | None) -> int | None:
+    """Their sum; None where none is known."""
+    known = [each for each in counts if each is not None]
+    return sum(known) if known else None

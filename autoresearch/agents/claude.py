@@ -1,18 +1,15 @@
 """Claude Code, headless: `claude -p --output-format stream-json`.
 
 Flags and events were seen with 2.1.197 and 2.1.329. `subtype: success` is said of a turn whose API was down
-(`is_error` with `api_error_status`) and of one whose every edit was denied (`permission_denials`). A session that
-cannot be resumed is told on standard error alone.
+(`is_error` with `api_error_status`) and of one whose every edit was denied (`permission_denials`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput
-from autoresearch.agents.events import added, count, events, inside, listed, money, wish, words
+from autoresearch.agents.adapter import Adapter, AgentOutput, added, count, events, inside, listed, money, wish, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn, TurnFault
 
 _LOOKING = "Read,Glob,Grep"
@@ -24,10 +21,10 @@ _READ_BY_MODEL = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputToke
 
 
 class Claude(Adapter):
-    """Claude Code. A session goes on from every worktree of the same repository."""
+    """Claude Code."""
 
     name = "claude"
-    traits = Traits(schema=True, resumes=True, money=True, web=True)
+    traits = Traits(money=True, web=True)
     secrets = ("ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CONFIG_DIR")
     home_paths = (("CLAUDE_CONFIG_DIR", ".claude", ""), ("CLAUDE_CONFIG_DIR", ".claude.json", ""))
 
@@ -50,14 +47,11 @@ class Claude(Adapter):
         argv += self.model
         argv += ["--max-turns", str(turn.bounds.turns)] if turn.bounds.turns is not None else []
         argv += ["--max-budget-usd", f"{turn.bounds.usd:g}"] if turn.bounds.usd is not None else []
-        argv += ["--json-schema", json.dumps(turn.schema)] if turn.schema is not None else []
-        argv += ["--resume", turn.session] if turn.session else []
         return (*argv, *self.chosen.extra)
 
     def read(self, turn: Turn, spoken: Spoken) -> Answer:
         heard, messages, ended = AgentOutput(), list[Mapping[str, Any]](), False
         for event in events(spoken.out):
-            heard.session = words(event.get("session_id")) or heard.session
             match event.get("type"):
                 case "assistant":
                     messages.append(inside(event, "message"))
@@ -77,7 +71,6 @@ class Claude(Adapter):
 def _result(event: Mapping[str, Any], agent_output: AgentOutput) -> None:
     text, subtype = words(event.get("result")), words(event.get("subtype"))
     agent_output.trouble, agent_output.status = "", count(event.get("api_error_status"))
-    agent_output.data = inside(event, "structured_output") or None
     agent_output.usd = money(event.get("total_cost_usd"))
     agent_output.tokens_in, agent_output.tokens_out = _tokens(event)
     agent_output.fault = _FAULTS.get(subtype)

@@ -2,9 +2,6 @@
 
 Flags and events were seen with 0.169.0. An `error` event, or an item of the type error, is a warning or a retry;
 the turn has failed when `turn.failed` says so. With a dead endpoint it reconnects for ever.
-
-`turn.completed` counts the tokens of the whole thread, earlier turns included. So a session is `THREAD:IN:OUT` in ours,
-and each turn is charged with the difference; nothing else is kept between turns.
 """
 
 from __future__ import annotations
@@ -12,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autoresearch.agents.adapter import Adapter, AgentOutput
-from autoresearch.agents.events import count, events, inside, listed, words
+from autoresearch.agents.adapter import Adapter, AgentOutput, count, events, inside, listed, words
 from autoresearch.core.agents.agent import Answer, Spoken, Traits, Turn
 from autoresearch.core.text.regex import later
 
@@ -22,22 +18,20 @@ _ACTIONS = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_
 
 
 class Codex(Adapter):
-    """Codex. A session goes on from any directory."""
+    """Codex."""
 
     name = "codex"
-    traits = Traits(schema=True, resumes=True, sandbox=True, web=True)
+    traits = Traits(sandbox=True, web=True)
     secrets = ("OPENAI_*", "CODEX_*")
     home_paths = (("CODEX_HOME", ".codex", ""),)
 
     def argv(self, turn: Turn) -> tuple[str, ...]:
-        thread = _counted(turn.session)[0]
-        argv = [self.program(), "exec", *(["resume", thread] if thread else []), "-", "--json", "--skip-git-repo-check"]
+        argv = [self.program(), "exec", "-", "--json", "--skip-git-repo-check"]
         web = "live" if self.searches(turn) else "disabled"  # its own default is `cached`
         for setting in (f'sandbox_mode="{self._sandbox(turn)}"', f'web_search="{web}"', 'approval_policy="never"'):
             argv += ["-c", setting]
         argv += ["-c", "analytics.enabled=false"]
         argv += self.model
-        argv += ["--output-schema", str(turn.schema_file)] if turn.schema is not None else []
         return (*argv, *self.chosen.extra)
 
     def _sandbox(self, turn: Turn) -> str:
@@ -49,8 +43,6 @@ class Codex(Adapter):
         heard = AgentOutput()
         for event in events(spoken.out):
             match event.get("type"):
-                case "thread.started":
-                    heard.session = words(event.get("thread_id"))
                 case "item.completed":
                     _item(inside(event, "item"), heard)
                 case "error":
@@ -62,7 +54,6 @@ class Codex(Adapter):
                     heard.tokens_in = count(usage.get("input_tokens"))
                     heard.tokens_out = count(usage.get("output_tokens"))
         heard.denied += _refusals(spoken.err)
-        _charge(turn, heard)
         return heard.answer(turn, spoken)
 
 
@@ -81,27 +72,3 @@ def _item(item: Mapping[str, Any], agent_output: AgentOutput) -> None:
 def _refusals(err: bytes) -> list[str]:
     """What the sandbox refused; it is told on standard error alone, and no item is made of it."""
     return [f"codex's sandbox: {line[1].decode('utf-8', 'replace')}" for line in _REFUSED.finditer(err[-(1 << 20) :])]
-
-
-def _charge(turn: Turn, agent_output: AgentOutput) -> None:
-    """Take what earlier turns used up out of the counts; the session is told with the sums, for the next turn.
-
-    A turn that told no counts (it was ended early) leaves them as they are; the next one is charged with what it used.
-    """
-    name, before_in, before_out = _counted(turn.session)
-    if agent_output.session != name:
-        before_in = before_out = 0
-    read, written = agent_output.tokens_in, agent_output.tokens_out
-    if read is not None and read >= before_in:
-        agent_output.tokens_in = read - before_in
-    if written is not None and written >= before_out:
-        agent_output.tokens_out = written - before_out
-    if agent_output.session:
-        agent_output.session += f":{max(before_in, read or 0)}:{max(before_out, written or 0)}"
-
-
-def _counted(session: str) -> tuple[str, int, int]:
-    name, _, counts = session.partition(":")
-    read, _, written = counts.partition(":")
-    known = counts.isascii() and read.isdecimal() and written.isdecimal() and len(counts) < 40
-    return name, int(read) if known else 0, int(written) if known else 0

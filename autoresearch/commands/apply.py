@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autoresearch.commands import Option, Positional, output
+from autoresearch.commands import Option, Positional
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.errors import ConflictError, NotFoundError
@@ -44,10 +44,11 @@ def apply(
     idea = _chosen(state, word)
     spec = state.spec
     if idea.confirmed != "confirmed" and not (yes or diff):
+        proof = f"autoresearch campaign confirm {idea.hypothesis.slug} --campaign {spec.name}"
         raise ConflictError(
             f"{idea.name} is not confirmed: {standing(state, idea).sentence}",
             hint="--yes brings it home all the same",
-            fix=f"autoresearch campaign confirm {idea.hypothesis.slug} --campaign {spec.name}",
+            fix="" if state.unseeded else proof,  # copies prove nothing
             code="not_confirmed",
         )
     checkout = repository.find(Path(spec.repository) / spec.codebase)
@@ -74,7 +75,7 @@ def _to_do(planned: Any) -> list[str]:
     """What is not in the commit, and the command that trains with the gain."""
     lines = [f"by hand: {text}" for text in planned.by_hand]
     if planned.text:
-        lines.append(f"blueprint: {output.near(Path(planned.blueprint))}")
+        lines.append(f"blueprint: {planned.blueprint}")
     return [*lines, f"command: {planned.command}"] if planned.command else lines
 
 
@@ -86,7 +87,7 @@ def _chosen(state: CampaignState, word: str) -> Idea:
         idea = known_idea(state, word)
     else:
         confirmed = [one for one in state.ideas if one.confirmed == "confirmed"]
-        best = state.best if state.best in confirmed or not confirmed else confirmed[-1]
+        best = state.winner if state.winner in confirmed or not confirmed else confirmed[-1]
         if best is None or best.hypothesis.is_baseline:
             raise ConflictError(
                 f"{state.spec.name} has no idea to bring home: nothing is better than its baseline",

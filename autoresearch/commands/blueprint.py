@@ -10,8 +10,9 @@ from typing import Annotated
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
-from autoresearch.core.blueprint.fields import BlueprintFields, fields_from
+from autoresearch.core.blueprint.fields import FIELDS, blueprint_from
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.text.numbers import counted
 from autoresearch.errors import ConflictError
@@ -30,8 +31,6 @@ def new(
     force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> CommandResult:
     """Render a blueprint from flags."""
-    from autoresearch.core.blueprint.fields import FIELD_NAMES
-    from autoresearch.core.keys import ValueType
     from autoresearch.lab.yaml_files import parse_pairs
 
     given = {
@@ -40,11 +39,11 @@ def new(
         "launch_command": command,
         "max_time_s": max_time,
     }
-    more = parse_pairs(set_ or (), dict.fromkeys(FIELD_NAMES, ValueType.ANY))
+    more = parse_pairs(set_ or (), FIELDS)
     values = {**{k: v for k, v in given.items() if v}, **more}
     target = Path(path)
     title = target.stem.replace("_", " ").replace("-", " ")
-    _write(target, fields_from({"title": title, **values}), force=force)
+    _write(target, blueprint_from({"title": title, **values}), force=force)
     following = [f"autoresearch blueprint check {shlex.quote(path)}", f"autoresearch run {shlex.quote(path)} --dry-run"]
     return CommandResult({"path": str(target.absolute()), "next": following}, [f"wrote {target}"])
 
@@ -55,12 +54,12 @@ def check(
     """What `run --dry-run` says of a blueprint, whatever this machine has; exits 3 where it could not be run."""
     from autoresearch.commands.run import plan
     from autoresearch.commands.wiring import parts
-    from autoresearch.lab.launch.experiment import Experiment
+    from autoresearch.lab.resolve.resolve_run import RunOptions, resolve_run
     from autoresearch.lab.settings import load
 
     anywhere = {"gpu_check": "no", "gpus": "none"}
     settings = load(Path(path).absolute().parent, environ=os.environ, flags=anywhere)
-    run = Experiment(Path(path), settings, parts()).resolve()
+    run = resolve_run(Path(path), RunOptions(settings, parts()))
     found, conflict = [*run.findings], run.trainer_settings.resume_conflict()
     if conflict:
         found.append(Finding(Severity.ERROR, conflict.code, conflict.message, conflict.hint))
@@ -84,10 +83,10 @@ def check(
     return CommandResult(payload, lines, refusals[0].exit_code, refusals if output.typed.as_json else ())
 
 
-def _write(path: Path, fields: BlueprintFields, *, force: bool) -> None:
+def _write(path: Path, blueprint: Blueprint, *, force: bool) -> None:
     from autoresearch.lab.render import render_blueprint
 
-    text = render_blueprint(fields)
+    text = render_blueprint(blueprint)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("w" if force else "x", encoding="utf-8") as file:

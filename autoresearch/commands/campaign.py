@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ from autoresearch.commands.live_line import live_line, new_lines
 from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, InputMissing, UsageError
+from autoresearch.errors import AutoresearchError, ConflictError, InputMissing, UsageError
 from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
@@ -54,9 +54,10 @@ def start(
 ) -> CommandResult:
     """Start a campaign: print the plan, ask, then run ideas until a stop rule is met.
 
-    `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set prune=median.
+    `autoresearch config schema` lists the keys of a campaign file, which --set takes too: --set screen=10m.
     """
-    from autoresearch.commands.project import campaign_file_here
+    from autoresearch.lab.campaign_setup import campaign_registry
+    from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
     from autoresearch.lab.campaign_setup.preflight import preflight
 
     if count < 0 or parallel < 0:
@@ -77,7 +78,10 @@ def start(
     }
     parts = real_parts()
     asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
-    campaign_file = campaign_file_here(source, flags, set_ or (), parts.clock(), asking=asking, yes=yes and not dry_run)
+    campaign_file = read_campaign_file(source, flags, start=Path.cwd(), now=parts.clock(), pairs=set_ or ())
+    prefix = campaign_file["prefix"].strip("/")
+    if not dry_run and (same := campaign_registry.begun_from(campaign_file.read_from, prefix, parts)):
+        return _once_more(same.campaign_dir, parts, detach=detach)
     with _typed_again():
         proposed = preflight(directed_campaign(campaign_file, parts, asking=asking))
     if dry_run or not yes:
@@ -87,23 +91,17 @@ def start(
     campaign_dir, attach = begun(proposed, parts)
     if not detach:
         return follow(campaign_dir)
-    if not attach:
-        return changed(campaign_dir, " runs already")
     result = changed(campaign_dir, f" runs; attach: {attach}", {"attach": attach})
     return CommandResult(result.payload, [*result.lines, f"ledger: {campaign_dir.ledger}"])
 
 
 def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
-    """Start a campaign, unless it lives: its directory, and how to attach to it ("" where it lived before)."""
-    from autoresearch.commands.notice_checks import warn_of_recipients
+    """Start a campaign: its directory, and how to attach to it."""
     from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.notices.run_notices import project_recipients
 
     if not proposed.trainer_settings.steps_known:
         output.remark(f"first step: {proposed.first_step_rule}")
-    if proposed.earlier:
-        output.remark(proposed.earlier)
-    if proposed.campaign_dir.controlled:  # its stop rules are as they were: `campaign set` changes them
-        return proposed.campaign_dir, ""
     with _typed_again():
         campaign_dir = start_campaign.create(proposed, parts)
     try:
@@ -111,8 +109,9 @@ def begun(proposed: ProposedCampaign, parts: Parts) -> tuple[CampaignDir, str]:
     except KeyboardInterrupt:
         message = f"interrupted at its start; whether it runs: autoresearch campaign status {proposed.spec.name}"
         raise KeyboardInterrupt(message) from None
-    warn_of_recipients(Path(proposed.spec.blueprint).parent)
-    output.remark(f"{proposed.spec.name} in {output.near(campaign_dir.path)} runs in a session of its own; {attach}")
+    for warning in project_recipients(Path(proposed.spec.blueprint).parent).warnings:
+        output.remark(warning)
+    output.remark(f"{proposed.spec.name} in {campaign_dir.path} runs in a session of its own; {attach}")
     return campaign_dir, attach
 
 
@@ -145,6 +144,51 @@ def _typed_again() -> Iterator[None]:
         if error.setting:
             error.fix = output.typed.again("--set", error.setting, without=("--json",))
         raise
+
+
+def _once_more(campaign_dir: CampaignDir, parts: Parts, *, detach: bool) -> CommandResult:
+    """The same line again: follow the campaign that it began, or have it go on where it stands still."""
+    from autoresearch.core.campaign.spec import CampaignPhase
+
+    state = state_of(campaign_dir)
+    name, runs = state.spec.name, campaign_dir.controlled and state.phase is not CampaignPhase.PAUSED
+    if runs and state.stop_mode:
+        raise ConflictError(f"{name}, which this line began, is being ended", fix=f"autoresearch wait {name}")
+    if not runs:
+        output.remark(f"{name} was begun by this line and has not ended")
+        return go_on(campaign_dir, parts, detach=detach)
+    output.remark(f"{name} was begun by this line and runs; its files are read again by `campaign pause` and `resume`")
+    return changed(campaign_dir, " runs") if detach else follow(campaign_dir)
+
+
+def go_on(
+    campaign_dir: CampaignDir, parts: Parts, pairs: Sequence[str] = (), *, detach: bool = False
+) -> CommandResult:
+    """Have a campaign that has not ended go on, and follow it. pairs: KEY=VALUE that a paused one takes."""
+    from autoresearch.core.campaign.spec import CampaignPhase
+    from autoresearch.lab.campaign_setup import start_campaign
+    from autoresearch.lab.campaigns import context
+
+    paused = state_of(campaign_dir).phase is CampaignPhase.PAUSED
+    more = as_they_are_now(campaign_dir, pairs) if paused else {}
+    if paused or campaign_dir.controlled:
+        context.ask(campaign_dir, "resume")
+    else:
+        start_campaign.start_and_wait(campaign_dir, parts)
+    start_campaign.answered(campaign_dir, parts)
+    return changed(campaign_dir, " goes on", more) if detach else follow(campaign_dir, more)
+
+
+def as_they_are_now(campaign_dir: CampaignDir, pairs: Sequence[str] = ()) -> dict[str, Any]:
+    """Have blueprint and campaign file read again; what was taken and ignored, which is said, too."""
+    from autoresearch.lab.campaign_setup.read_again import read_again
+
+    came = read_again(campaign_dir, real_parts(), pairs)
+    if came.unread and pairs:
+        raise ConflictError(f"nothing is taken of {' '.join(pairs)}: {came.unread}")
+    for sentence in came.sentences:
+        output.remark(sentence)
+    return {"taken": list(came.taken), "ignored": list(came.ignored)}
 
 
 def follow(campaign_dir: CampaignDir, more: Mapping[str, Any] | None = None) -> CommandResult:

@@ -6,12 +6,11 @@ import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.campaign import follow
-from autoresearch.commands.campaign_view import agent_lines, changed, known_idea, payload_of, state_of
+from autoresearch.commands.campaign import as_they_are_now, go_on
+from autoresearch.commands.campaign_view import changed, known_idea, state_of
 from autoresearch.commands.name_lookup import DirectionWord, campaign_to_change
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError, UsageError
@@ -31,17 +30,9 @@ RULES = ("count", "deadline", "target", "budget_gpu_hours", "budget_usd", "budge
 _PAIR = later(r"[A-Za-z_-]+=")  # the name of a campaign, or its directory, is none
 
 
-def pause(
-    campaign: Name = "",
-    reason: Reason = "",
-    before_edits: Annotated[
-        bool, Option("--before-edits", help="Only hold code ideas back, for `campaign approve`.")
-    ] = False,
-) -> CommandResult:
+def pause(campaign: Name = "", reason: Reason = "") -> CommandResult:
     """Begin nothing more; what runs goes on."""
     campaign_dir = campaign_to_change(campaign, real_parts())
-    if before_edits:
-        return ask(campaign_dir, "hold", on=True, reason=reason)
     return ask(campaign_dir, "pause", reason=reason)
 
 
@@ -68,7 +59,6 @@ def resume(
     if every:
         return _resume_all()
     from autoresearch.core.controller.sentences import more_ideas
-    from autoresearch.lab.campaign_setup import start_campaign
 
     parts = real_parts()
     campaign_dir = campaign_to_change(campaign, parts, stands=True)
@@ -79,18 +69,10 @@ def resume(
             hint="`campaign set` with a higher count or a later deadline makes it go on",
             fix=more_ideas(state),
         )
-    if not campaign_dir.controlled and (words := context.other_interpreter(state.spec, parts.environ)):
-        output.remark(words)
     chosen = [f"{key}={word}" for key, word in (("metric", metric), ("direction", direction)) if word]
     if chosen and state.phase is not CampaignPhase.PAUSED:
         raise ConflictError(f"{state.spec.name} is {state.phase}: its objective is chosen while it is paused")
-    more = _as_they_are_now(campaign_dir, chosen) if state.phase is CampaignPhase.PAUSED else {}
-    if state.phase is CampaignPhase.PAUSED or campaign_dir.controlled:
-        context.ask(campaign_dir, "resume")
-    elif not campaign_dir.controlled:
-        start_campaign.start_and_wait(campaign_dir, parts)
-    start_campaign.answered(campaign_dir, parts)
-    return changed(campaign_dir, " goes on", more) if detach or output.agent_or_pipe() else follow(campaign_dir, more)
+    return go_on(campaign_dir, parts, chosen, detach=detach or output.agent_or_pipe())
 
 
 def _resume_all() -> CommandResult:
@@ -101,18 +83,6 @@ def _resume_all() -> CommandResult:
     lines = [f"{one['campaign']} in {one['directory']} {one['error'] or 'goes on'}" for one in found]
     code = EnvironmentUnusable.exit_code if any(one["error"] for one in found) else 0
     return CommandResult({"campaigns": found, "next": []}, lines or ["no campaign was interrupted"], exit_code=code)
-
-
-def _as_they_are_now(campaign_dir: CampaignDir, pairs: Sequence[str] = ()) -> dict[str, Any]:
-    """Have blueprint and campaign file read again; what was taken and ignored, which is said, too."""
-    from autoresearch.lab.campaign_setup.read_again import read_again
-
-    came = read_again(campaign_dir, real_parts(), pairs)
-    if came.unread and pairs:
-        raise ConflictError(f"nothing is taken of {' '.join(pairs)}: {came.unread}")
-    for sentence in came.sentences:
-        output.remark(sentence)
-    return {"taken": list(came.taken), "ignored": list(came.ignored)}
 
 
 def set_rules(
@@ -164,7 +134,7 @@ def _set_terms(
         message = f"{words} is no stop rule ({', '.join(RULES)}): it is set alone, while {name} is paused"
         fix = shlex.join(["campaign", "set", name, *pairs]) if not alone else f"campaign pause {name}"
         raise ConflictError(message, fix=f"autoresearch {fix}", code="not_paused")
-    more = _as_they_are_now(campaign_dir, pairs)
+    more = as_they_are_now(campaign_dir, pairs)
     if not more["taken"]:
         raise ConflictError(f"nothing is taken of {words}: what {name} has measured has to stay comparable")
     return changed(campaign_dir, f": {words}; go on with autoresearch campaign resume {name}", more)
@@ -218,61 +188,19 @@ def ask(campaign_dir: CampaignDir, do: str, *, ended: bool = False, ends: bool =
 
 
 def approve(
-    idea: Annotated[str, Positional(metavar="IDEA", show_default=False)] = "",
+    idea: Annotated[str, Positional(metavar="IDEA", show_default=False)],
     campaign: OfCampaign = "",
-    every: Annotated[bool, Option("--all", help="Hold no code idea back any more.")] = False,
 ) -> CommandResult:
-    """Let a code idea be edited that waits for a person (`hold: true`, `pause --before-edits`), or one be built on and
-    claimed whose result looked doubtful.
-
-    Without an IDEA: what the agent has proposed and nobody has begun, what it was told, and what it has cost.
-    """
-    from autoresearch.core.controller.agent_schedule import held
-
-    campaign_dir = campaign_to_change(campaign, real_parts(), [idea])
-    if every:
-        return ask(campaign_dir, "hold", on=False)
-    state = state_of(campaign_dir)
-    if not idea:
-        return _proposals(campaign_dir, state)
-    known = next((one for one in state.doubtful if idea in (one.slug, str(one.index), f"#{one.index}")), None)
-    idea = known.slug if known else idea
-    names = [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)]
-    if idea not in names:
+    """Let an idea be built on and claimed whose result looked doubtful."""
+    campaign_dir = campaign_to_change(campaign, real_parts(), of_idea=True)
+    doubtful = state_of(campaign_dir).doubtful
+    known = next((one for one in doubtful if idea in (one.slug, str(one.index), f"#{one.index}")), None)
+    if known is None:
         raise NotFoundError(
-            f"{state.spec.name} has no idea {idea!r} that waits for a person",
-            hint=f"waiting: {', '.join(names) or 'none'}",
+            f"{campaign_dir.path.name} has no idea {idea!r} that waits for a person",
+            hint=f"waiting: {', '.join(one.slug for one in doubtful) or 'none'}",
         )
-    return ask(campaign_dir, "approve", slug=idea, ended=bool(known))
-
-
-def _proposals(campaign_dir: CampaignDir, state: CampaignState) -> CommandResult:
-    from autoresearch.core.controller.agent_schedule import held, waiting
-
-    if not state.spec.research.agent:
-        raise ConflictError(f"{state.spec.name} has no agent", hint="--agent NAME when it is started")
-    kept_back = {one.slug for one in held(state)}
-    ideas = [
-        {
-            "slug": one.hypothesis.slug,
-            "name": idea_name(0, one.hypothesis),
-            "kind": one.hypothesis.kind,
-            "sentence": one.hypothesis.sentence,
-            "state": "held" if one.hypothesis.slug in kept_back else "ready" if one.made else "to be edited",
-        }
-        for one in waiting(state)
-    ]
-    refused = [
-        {"slug": one.slug, "name": idea_name(0, one), "reason": why} for one, why in state.research.refused[-20:]
-    ]
-    notes, vetoes = state.research.notes, [*sorted(state.unwanted), *state.research.vetoes]
-    payload = payload_of(campaign_dir, state)
-    payload |= {"proposals": ideas, "refused": refused, "told": notes, "vetoes": vetoes}
-    lines = [f"{one['slug']} ({one['kind']}, {one['state']}): {one['sentence']}" for one in ideas]
-    lines += [f"refused {one['slug']}: {one['reason']}" for one in refused[-5:]]
-    lines = lines or ["nothing is waiting"]
-    lines += [*(f"told: {text}" for text in notes[-5:]), *(f"vetoed: {text}" for text in vetoes[-5:])]
-    return CommandResult(payload, lines + agent_lines(payload, state)[:1])
+    return ask(campaign_dir, "approve", slug=known.slug, ended=True)
 
 
 def confirm(
@@ -281,7 +209,7 @@ def confirm(
 ) -> CommandResult:
     """Put ideas to the proof: fresh seeds, fresh baselines, corrected for the choice. Default: the best.
 
-    A discarded idea may be named, too: the interval of its gain says what one run could not.
+    A discarded or screened idea may be named, too: the interval of its gain says what one run could not.
     """
     from autoresearch.core.controller.confirmation_rounds import next_round, plan_round
     from autoresearch.core.controller.sentences import more_ideas, seed_words
@@ -289,7 +217,7 @@ def confirm(
     from autoresearch.lab.campaign_setup import start_campaign
 
     parts = real_parts()
-    campaign_dir = campaign_to_change(campaign, parts, ideas or ())
+    campaign_dir = campaign_to_change(campaign, parts, of_idea=True)
     state = state_of(campaign_dir)
     name, is_over = state.spec.name, state.phase is CampaignPhase.ENDED
     named = [known_idea(state, word) for word in ideas or []]
@@ -297,8 +225,8 @@ def confirm(
     for idea in named:
         if idea.hypothesis.is_baseline:
             raise ConflictError("the baseline is what ideas are measured against: it cannot be confirmed", fix=kept)
-        if idea.pruned or not (idea.status in ("keep", "discard") and idea.values):
-            why = "ended early" if idea.pruned else idea.status or "not over"
+        if not (idea.screened or idea.passed or (idea.status in ("keep", "discard") and idea.values)):
+            why = idea.status or "not over"
             raise ConflictError(f"{idea.name} has no result that could be confirmed ({why})", fix=kept)
     asked = named or ([state.best] if state.best else [])
     if done := next((idea for idea in asked if idea.confirmed == "confirmed"), None):
@@ -309,7 +237,7 @@ def confirm(
     if state.unseeded and all(idea.confirmed for idea in asked):
         raise ConflictError(f"nothing can be confirmed. {seed_words(state)}", code="unseeded")
     planned, cost = plan_round(state, asked)
-    least = fewest_runs(next_round(state))
+    least = fewest_runs(next_round(state), len(asked))
     if state.spec.rules.confirm_runs < least and not (state.unseeded or state.open_round):
         fix = f"autoresearch campaign set {name} confirm_runs={least}"
         raise ConflictError(f"nothing can be confirmed: {cost}", fix=fix, code="too_few_confirm_runs")

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autoresearch.commands import Option, Positional, output
-from autoresearch.commands.campaign_control import MOST_CHARACTERS, Name, OfCampaign, Reason, ask
+from autoresearch.commands import Option, Positional
+from autoresearch.commands.campaign_control import Name, OfCampaign, Reason, ask
 from autoresearch.commands.campaign_view import changed, idea_named, known_idea, state_of
 from autoresearch.commands.name_lookup import campaign_to_change
 from autoresearch.commands.output import CommandResult
@@ -33,7 +33,7 @@ def add(
     from autoresearch.core.controller.sentences import more_ideas
     from autoresearch.lab.campaigns import context
     from autoresearch.lab.ideas.idea_sources import ADDED
-    from autoresearch.records.appending import append_line
+    from autoresearch.records.files import append_line
 
     campaign_dir = campaign_to_change(campaign, real_parts())
     entries = _listed(file)
@@ -59,7 +59,7 @@ def add(
 
 def _refuse_entries(campaign_dir: CampaignDir, entries: list[Any], file: str) -> None:
     """QueueInvalid with all that is wrong with new entries; ConflictError where one stands in a queue already."""
-    from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
+    from autoresearch.lab.campaign_setup.proposer_spec import QueueInvalid, entry_findings
     from autoresearch.lab.ideas.idea_sources import ADDED
     from autoresearch.lab.yaml_files import parse_any
     from autoresearch.proposers.queue_entry import QUEUE, token_of
@@ -86,9 +86,9 @@ def fix(
 ) -> CommandResult:
     """Repair an idea that crashed: a follow-up commit on its branch, then the same idea again."""
     from autoresearch.core.controller.next_actions import unrepairable
-    from autoresearch.lab.campaign_setup.queue_checks import QueueInvalid, entry_findings
+    from autoresearch.lab.campaign_setup.proposer_spec import QueueInvalid, entry_findings
 
-    campaign_dir = campaign_to_change(campaign, real_parts(), [idea])
+    campaign_dir = campaign_to_change(campaign, real_parts(), of_idea=True)
     state = state_of(campaign_dir)
     known = known_idea(state, idea)
     if why := unrepairable(state, known):
@@ -107,18 +107,16 @@ def fix(
 
 
 def skip(
-    what: Annotated[str, Positional(metavar="IDEA|TEXT", show_default=False)],
+    what: Annotated[str, Positional(metavar="IDEA", show_default=False)],
     campaign: OfCampaign = "",
     reason: Reason = "",
 ) -> CommandResult:
-    """Do not try an idea, and stop it if it runs; or say in a few words which ideas the agent shall not propose."""
-    from autoresearch.core.controller.scheduler import decided
+    """Do not try an idea, and stop it if it runs."""
+    from autoresearch.core.controller.runs_and_retries import decided
     from autoresearch.lab.ideas.idea_sources import waiting_names
 
     what = what.strip()
-    if len(what) > MOST_CHARACTERS:
-        raise UsageError(f"{len(what):,} characters are too many; {MOST_CHARACTERS:,} are the most")
-    campaign_dir = campaign_to_change(campaign, real_parts(), [what])
+    campaign_dir = campaign_to_change(campaign, real_parts(), of_idea=True)
     state = state_of(campaign_dir)
     idea = idea_named(state, what)
     what = idea.slug if idea else what
@@ -129,11 +127,10 @@ def skip(
         )
     proposed = {one.hypothesis.slug for one in state.research.proposed.values()}
     if idea is None and what not in proposed | waiting_names(campaign_dir, state.spec):
-        if state.spec.research.agent:  # words about ideas: the agent reads them, its proposals are held against them
-            output.remark(f"no idea is called {what!r}: the agent is told not to propose such ideas")
-            return ask(campaign_dir, "veto", what=what, reason=reason)
+        agent = f"`autoresearch note {state.spec.name} WORDS` tells the agent what not to propose"
         raise NotFoundError(
-            f"{state.spec.name} has no idea {what!r}, and none waits in its queue",
+            f"{state.spec.name} has no idea {what!r}, and none waits to be begun",
+            hint=agent if state.spec.research.agent else "",
             fix=f"autoresearch campaign status {state.spec.name} --full",
         )
     if idea is not None and decided(state, idea):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoresearch.commands import output
 from autoresearch.commands.output import CommandResult, TableRows
+from autoresearch.core.statistics.screening import LEAST
 from autoresearch.core.text.numbers import counted, span
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _KNOWN_SEEDS = {
     **{"random": "every run is a replicate", "fixed": "runs are copies, and nothing can be confirmed"},
     "none": "one run of each idea tells, if the runs of the baseline are equal",
 }
-_JSON_KEYS = {"agent": "researcher"}  # rows of the plan whose key for programs is another
 
 
 def unless_agreed(
@@ -52,7 +52,7 @@ def unless_agreed(
         "campaign": proposed.spec.name,
         "state": "planned",
         "exit_code": exit_code,
-        "plan": {_JSON_KEYS.get(key, key): value for key, value, _ in rows},
+        "plan": {key: value for key, value, _ in rows},
         "cost": proposed.cost.to_json(),
         "disk": {"keep_at_most": round(proposed.spec.keep_gb * GB), "free": free},
         "remarks": [str(finding) for finding in proposed.findings],
@@ -75,7 +75,7 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     spec, rules, trainer = proposed.spec, proposed.spec.rules, proposed.trainer_settings
 
     def source_of(key: str) -> str:
-        return f"  ({output.near(spec.sources[key])})" if key in spec.sources else ""
+        return f"  ({spec.sources[key]})" if key in spec.sources else ""
 
     stops = [
         f"{rules.count} ideas, the baseline among them{source_of('count')}" if rules.count and not spec.prove else "",
@@ -88,11 +88,9 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
     dirty = proposed.base.dirty
     space = "; ".join(f"{key} {_values(value)}" for key, value in spec.proposer.space.items())
     differ = f", {'1 file differs' if len(dirty) == 1 else f'{len(dirty)} files differ'} from HEAD" if dirty else ""
-    queue = output.near(spec.proposer.queue) if spec.proposer.queue else ""
     looks = "a number of the optimiser or a tip" if spec.search == "tip" else "an idea"
     elsewhere = not all(place.is_local for place in spec.places)
     return [
-        ("campaign", proposed.earlier, True),
         ("objective", f"{spec.objective}{source_of('metric')}", True),
         ("constraints", (words := constraint_words(spec.constraints)) and f"{words}{source_of('constraints')}", True),
         ("command", " ".join(trainer.resolved.blueprint.launch_command.split())[:200], True),
@@ -105,27 +103,31 @@ def plan_rows(proposed: ProposedCampaign, disk_words: str) -> list[tuple[str, st
         ("earlier", ", ".join(Path(one).name for one in spec.earlier), False),
         ("baseline", f"{counted(spec.replicates, 'run')}, on {spec.branch('baseline')}{source_of('baseline')}", False),
         ("seeds", _seed_words(proposed), spec.seeding in _KNOWN_SEEDS),
-        ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {queue}".rstrip(), not spec.prove),
+        ("ideas from", f"{spec.proposer.name}{source_of('proposer')} {spec.proposer.queue}".rstrip(), not spec.prove),
         ("space", space and f"{space}{source_of('space')}", True),
         ("measured by", _evaluation_words(proposed), True),
         *_agent_rows(spec),
-        ("early stop", (spec.prune and f"{spec.prune}, after step {spec.warmup}{source_of('prune')}") or "", True),
+        ("screen", (words := _screen_words(spec)) and f"{words}{source_of('screen')}", True),
         ("search", _search_words(proposed), True),
         ("re-tests", f"up to {spec.retests} more runs of {looks} that looks better", False),
-        ("if it fails", _failure_words(proposed), False),
         ("claims", _claim_words(proposed), not spec.confirm),
         ("base", f"{spec.base}{differ}", False),
         ("dirty", ", ".join(dirty[:8]) + (" ..." if len(dirty) > 8 else ""), True),
         ("branches", f"{spec.prefix}/<idea>, all kept", False),
-        ("worktrees", f"{spec.parallel + 1} in {spec.trees}", False),
-        ("results", f"{output.near(spec.result_dir)}/<idea>", False),
-        ("outputs", _outputs_words(proposed), False),
         ("disk", disk_words, False),
-        ("ledger", f"{output.near(spec.directory)}/results.tsv", False),
+        ("ledger", f"{spec.directory}/results.tsv", False),
         ("GPUs", (spec.gpus and f"{', '.join(spec.gpus)}; {spec.gpus_per_run} a run") or "", True),
         ("not in git", (seen := shown_words(spec.shown)) and f"shown to the runs: {seen}", True),
         ("hide", ", ".join(spec.hide), True),
     ]
+
+
+def _screen_words(campaign_spec: CampaignSpec) -> str:
+    """The cheap first stage of an idea; "" without one."""
+    cheap = ", ".join(f"{key}={value}" for key, value in campaign_spec.screen_overrides.items())
+    if cheap:
+        return f"each idea with {cheap} first, as {LEAST} runs of the baseline; what is clearly behind runs no further"
+    return f"first runs, after {span(campaign_spec.screen_s)}" if campaign_spec.screen_s else ""
 
 
 def _values(space: object) -> str:
@@ -134,8 +136,6 @@ def _values(space: object) -> str:
         more = [name if value is True else f"{name} {value}" for name, value in space.items() if value is not False]
         more = [words for words in more if words.split()[0] not in ("low", "high")]
         return f"{space['low']} to {space['high']}" + (f" ({', '.join(more)})" if more else "")
-    if isinstance(space, Mapping):  # {value: 80} or {choices: [4, 8]}
-        space = next(iter(space.values()))
     if isinstance(space, list | tuple):
         return " or ".join(filter(None, [", ".join(map(str, space[:-1])), *map(str, space[-1:])]))
     return str(space)
@@ -182,37 +182,6 @@ def _runs_of_proof(proposed: ProposedCampaign) -> str:
         return ""
     first = f"{runs.baseline} of the one, {runs.first} of the other, then {cost.proof} fresh ones of both together"
     return f"at most {runs.most}: {first}"
-
-
-def _outputs_words(proposed: ProposedCampaign) -> str:
-    """What is kept of what the runs write, and what will be gone."""
-    from autoresearch.lab.campaign_setup.shown_to_runs import named_outputs
-
-    spec = proposed.spec
-    named = ", ".join(f"{key} {value}" for key, value in named_outputs(proposed.launch).items())
-    far = [place.name for place in spec.places if not place.is_local]
-    gone = f"; other files that a run writes at {', '.join(far)} stay there" if far else ""
-    return (
-        f"what a run writes in its worktree{f' ({named})' if named else ''} is kept in its run directory, "
-        f"{spec.keep_gb:g} GB in all (keep_gb); beyond that, those of discarded ideas are removed, oldest first, never "
-        f"the best idea's; caches and data/ are not kept{gone}"
-    )
-
-
-def _failure_words(proposed: ProposedCampaign) -> str:
-    """What becomes of a run that fails, by who did it."""
-    from autoresearch.lab.recipes.recipe_of_run import can_go_on
-
-    settings, most = proposed.trainer_settings, proposed.spec.max_machine_retries
-    result = "a failure that the idea caused is its result"
-    if not most:
-        return f"{result}, one that the machine caused says nothing about it, and neither is retried"
-    begins = "from the beginning (`- resume: true` in the notes: from the last checkpoint)"
-    if settings.resolved.blueprint.notes.resume:
-        able = can_go_on(settings.trainer, settings.whole)
-        begins = "from the last checkpoint" if able else "from the beginning, as this recipe keeps no checkpoints"
-    times = "once" if most == 1 else f"up to {most} times"
-    return f"{result}; one that the machine caused (preemption, a lost host, a full disk) is retried {times}, {begins}"
 
 
 def _evaluation_words(proposed: ProposedCampaign) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from autoresearch.commands.live_line import Part
     from autoresearch.core.campaign.state import CampaignState, Idea
     from autoresearch.records.campaign_records import CampaignDir
-
-
-MOST = 5  # campaigns of a project that `status` names
-STOOD_STILL = ("ended", "paused", "waiting", "dead")  # phases in which a person is needed, or none
-_UNKNOWN: dict[str, Any] = {"state": "unknown", "attempted": 0, "count": None, "next": []}
 
 
 def status(
@@ -44,11 +39,6 @@ def status(
         shown = [line for line in lines if not line.startswith("next: ")]  # which stand below all that is printed
         payload["next"] = [line for line in payload["next"] if not line.endswith(" --full")]  # this is it
         return CommandResult(payload | {"brief": lines}, shown)
-    others = [
-        f"{one.name} in {output.near(one.campaign_dir.path)}"
-        for one in campaign_registry.known(parts)
-        if one.campaign_dir != campaign_dir and one.campaign_dir.controlled
-    ]
     pending = [known_idea(state, slug).name for slug in payload["pending"]]
     lines = [
         *stand_lines(payload),
@@ -58,10 +48,9 @@ def status(
         *agent_lines(payload, state),
         *map(_running_line, payload["running"]),
         *(f"queue: {fault}" for fault in state.queue_faults[:5]),
-        *([f"also under way: {', '.join(others)}"] if others else []),
         f"python: {state.spec.interpreter_words}",
         f"disk: {disk.words}",
-        f"ledger: {output.near(payload['ledger'])}",
+        f"ledger: {payload['ledger']}",
         *(f"passed over: {campaign_dir.events}, line {n}, means nothing to this version" for n in state.damaged[:3]),
     ]
     return CommandResult(payload, lines)
@@ -71,22 +60,16 @@ def changed(campaign_dir: CampaignDir, words: str, more: Mapping[str, Any] | Non
     """What a command says that has changed something of a campaign, with where it stands now."""
     state = state_of(campaign_dir)
     payload = payload_of(campaign_dir, state) | dict(more or {})
-    return CommandResult(payload, [f"{state.spec.name} in {output.near(campaign_dir.path)}{words}"])
+    return CommandResult(payload, [f"{state.spec.name} in {campaign_dir.path}{words}"])
 
 
 def stand_result(
-    campaign_dir: CampaignDir,
-    state: CampaignState,
-    *,
-    more: Mapping[str, Any],
-    last: Sequence[str] = (),
-    rings: Collection[str] | None = None,
+    campaign_dir: CampaignDir, state: CampaignState, *, more: Mapping[str, Any], last: Sequence[str] = ()
 ) -> CommandResult:
-    """Where it stands after somebody waited, with `more` keys and the `last` row; it rings in these states, or all."""
+    """Where it stands after somebody waited, with `more` keys and the `last` row."""
     payload = payload_of(campaign_dir, state) | dict(more)
     name, *lines = stand_lines(payload)
-    bell = f"{payload['campaign']}: {payload['state']}" if rings is None or payload["state"] in rings else ""
-    return CommandResult(payload, [name, *last, *lines, *_seed_lines(payload)], rings=bell)
+    return CommandResult(payload, [name, *last, *lines, *_seed_lines(payload)])
 
 
 def stand_lines(payload: Mapping[str, Any]) -> list[str]:
@@ -110,34 +93,29 @@ def _report_lines(payload: Mapping[str, Any]) -> Iterator[str]:
 def headline(payload: Mapping[str, Any]) -> str:
     """Its name, its directory, its state and the reason for it."""
     reason = f": {payload['reason']}" if payload["reason"] else ""
-    return f"{payload['campaign']} in {output.near(payload['directory'])}: {payload['state']}{reason}"
+    return f"{payload['campaign']} in {payload['directory']}: {payload['state']}{reason}"
 
 
 def _seed_lines(payload: Mapping[str, Any]) -> Iterator[str]:
-    """That the seed does nothing, and what to declare; that the baseline drifts."""
+    """That the seed does nothing, and what to declare."""
     if payload["seed"] and not payload["seed"]["seen"]:
         yield payload["seed"]["sentence"]
-    if payload["drift"]:
-        yield payload["drift"]
 
 
 def agent_lines(payload: Mapping[str, Any], state: CampaignState) -> list[str]:
     """What the agent has cost, and what it waits for."""
-    from autoresearch.core.campaign.idea_name import idea_name
-    from autoresearch.core.controller.agent_schedule import held
     from autoresearch.core.controller.sentences import doubt_words
 
     if not payload["agent"]:
         return []
-    usd = "" if payload["agent_usd"] is None else f", {payload['agent_usd']:.2f} USD"
-    lines = [f"agent: {state.spec.research.names}{usd}, {payload['agent_tokens'] or 0:,} tokens"]
+    spent = state.research.spent
+    lines = [f"agent: {state.spec.research.names}, {spent or 'not asked yet'}"]
     if denied := state.research.denied_words:
         lines.append(f"agent: {denied}")
     if payload["agent_waits"]:
         lines.append(payload["agent_waits"])
-    if kept_back := held(state):
-        names = ", ".join(f"{one.slug} ({idea_name(0, one)})" for one in kept_back)
-        lines.append(f"held for a person: {names}; autoresearch campaign approve IDEA")
+    if payload["proposals"]:
+        lines.append(f"proposed, and not begun: {', '.join(payload['proposals'])}")
     return lines + [doubt_words(state, idea) for idea in state.doubtful]
 
 
@@ -192,7 +170,7 @@ def mark_of(campaign_dir: CampaignDir) -> tuple[int, str]:
 
 def idea_named(state: CampaignState, word: str) -> Idea | None:
     """The idea that a person names: by its slug, `#7` or `7`."""
-    from autoresearch.core.campaign.idea_name import idea_index
+    from autoresearch.core.campaign.hypothesis import idea_index
 
     index = idea_index(word)
     return state.by_slug(word) or next((idea for idea in state.ideas if idea.index == index), None)
@@ -202,64 +180,44 @@ def known_idea(state: CampaignState, word: str) -> Idea:
     """The same; NotFoundError where there is none."""
     if idea := idea_named(state, word):
         return idea
-    raise NotFoundError(f"{state.spec.name} has no idea {word!r}", fix="autoresearch campaign status --full")
+    hint, fix = "--campaign names another campaign", "autoresearch campaign status --full"
+    raise NotFoundError(f"{state.spec.name} has no idea {word!r}", hint=hint, fix=fix)
 
 
 def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any]:
     """The flat object about a campaign."""
     from autoresearch.core.campaign.judgement import resolution_of
-    from autoresearch.core.campaign.tip import tip_words
-    from autoresearch.core.controller.agent_schedule import held
-    from autoresearch.core.controller.rules import exit_code_of, stand_at
-    from autoresearch.core.controller.sentences import drift_words, seed_words
+    from autoresearch.core.controller.agent_schedule import waiting
+    from autoresearch.core.controller.rules import exit_code_of
+    from autoresearch.core.controller.sentences import seed_words
     from autoresearch.core.controller.standing import KEPT, Word, counts, standings
     from autoresearch.lab.campaigns import campaign_status as now
-    from autoresearch.records.rundir import read_json
+    from autoresearch.lab.runs.overview import campaign_stand
+    from autoresearch.records.files import read_json
 
-    found = stand_at(state, real_parts().clock())
-    phase, controlled = now.phase_now(campaign_dir, state), campaign_dir.controlled
-    known = standings(state)
-    words, by_index = counts(known), {one.index: one for one in known}
-    best = by_index.get(state.best.index) if state.best and state.best.value is not None else None
-    baseline = by_index.get(state.baseline.index) if state.baseline else None
+    told, controlled = campaign_stand(campaign_dir, state, real_parts().clock()), campaign_dir.controlled
+    phase, known = told["state"], standings(state)
+    words = counts(known)
     waits: list[str] = []
     if controlled and state.research.waiting:
         from autoresearch.lab.agent_work.agent_turns import waiting_sentence
 
         waits = [waiting_sentence(job) for job in state.research.waiting]
     return {
-        "campaign": state.spec.name,
-        "state": phase.value,
-        "reason": now.reason_now(campaign_dir, state, phase),
+        **told,
         "controller_pid": (read_json(campaign_dir.controller) or {}).get("pid") if controlled else None,
-        "attempted": state.attempted,
-        "remaining": found.remaining_ideas,
-        "remaining_s": found.remaining_s,
-        "standing": found.sentence,
-        "stop_met": found.met or None,
-        "best": best.slug if best else None,
-        "best_name": best.name if best else None,
-        "best_index": best.index if best else None,
-        "best_value": best.value if best else None,
-        "best_shown": best.to_json() if best else None,
-        "baseline_value": baseline.value if baseline else None,
         "seed": asdict(state.seed_check) | {"sentence": seed_words(state)} if state.seed_check else None,
-        "drift": drift_words(state) or None,
         "resolution": resolution_of(state).size if state.unseeded else None,
-        "metric_name": state.spec.objective.metric,
         "interpreter": state.spec.interpreter,
         "interpreter_source": state.spec.interpreter_source,
         "kept": sum(words[word] for word in KEPT),
-        "tip": tip_words(state) or None,
         "pending": [one.slug for one in known if one.word is Word.PENDING],
         "agent": state.spec.research.agent or None,
         "agent_waits": "; ".join(waits) or None,
-        "held": [*(one.slug for one in held(state)), *(one.slug for one in state.doubtful)],
+        "held": [one.slug for one in state.doubtful],
+        "proposals": [one.hypothesis.slug for one in waiting(state)],
         "agent_usd": state.research.usage.usd,
         "agent_tokens": state.research.usage.tokens,
-        "agent_denied": [{"action": what, "times": n} for what, n in state.research.denied.most_common()],
-        "crashed": words[Word.CRASHED] + words[Word.NOT_TRIED],
-        "unmeasured": words[Word.UNMEASURED],
         "standings": {str(word): number for word, number in words.items()},
         "skipped": len(state.skipped),
         "queue_faults": state.queue_faults,
@@ -268,11 +226,9 @@ def payload_of(campaign_dir: CampaignDir, state: CampaignState) -> dict[str, Any
         "rows": len(state.rows),
         "running": [now.running(idea, run) for idea, run in state.live],
         "ledger": str(campaign_dir.ledger),
-        "directory": str(campaign_dir.path),
         **dict.fromkeys(("report", "picture")),
-        **(campaign_dir.report_files() if phase.value == "ended" else {}),
+        **(campaign_dir.report_files() if phase == "ended" else {}),
         "numbers": [asdict(one) | {"words": str(one)} for one in now.numbers_now(state)],
-        "next": now.next_commands(state, phase),
         "exit_code": exit_code_of(state) if phase in ("ended", "paused", "waiting") else None,
         **(asdict(now.proof_now(campaign_dir, state)) if state.spec.prove else {}),
     }

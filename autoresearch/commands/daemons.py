@@ -17,6 +17,7 @@ from autoresearch.runner.masking import clean_text
 
 def control_campaign(directory: Annotated[str, Positional(metavar="DIR")]) -> int:
     """Control a campaign until it is over (`campaign start` and `resume` call this in a session of its own)."""
+    from autoresearch.lab.campaign_report.how_it_ran import keep_packages
     from autoresearch.lab.campaign_setup import start_campaign
     from autoresearch.lab.campaigns.context import in_its_shell
     from autoresearch.records.campaign_records import LOG_ONLY, CampaignDir, read_spec
@@ -24,15 +25,16 @@ def control_campaign(directory: Annotated[str, Positional(metavar="DIR")]) -> in
     campaign_dir = CampaignDir(Path(directory))
     with start_campaign.in_control(campaign_dir):
         mark = os.environ.get("AUTORESEARCH_RUN_ID", "")
-        environ = detached.take_environment(campaign_dir.path)
+        environ, spec = detached.take_environment(campaign_dir.path), read_spec(campaign_dir)
         os.environ.clear()
-        os.environ.update(in_its_shell(read_spec(campaign_dir), environ))
+        os.environ.update(in_its_shell(spec, environ))
         os.environ.pop("AUTORESEARCH_RUN_ID", None)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the terminal may go, the campaign stays
         detached.reported(campaign_dir.path)
         from autoresearch.lab.campaigns.controller import Controller
 
         say = Speaker(campaign_dir.log)
+        keep_packages(campaign_dir.path, Path(spec.interpreter))
         say(f"{LOG_ONLY}controller {os.getpid()} {mark} took {campaign_dir.path}")
         controller = Controller(campaign_dir, real_parts(), say)
         controller.run()
@@ -64,8 +66,9 @@ def follow(run_dir: Annotated[Path, Positional(show_default=False)]) -> int:
     """Show the log of a run at another target, and look at it until it is recorded (its session calls this)."""
     from autoresearch.commands.run_view import grown
     from autoresearch.lab.runs.adopt import adopt
+    from autoresearch.records.files import locked
     from autoresearch.records.recorded_run import RecordedRun
-    from autoresearch.records.rundir import RunDir, locked
+    from autoresearch.records.rundir import RunDir
 
     rundir = RunDir(run_dir)
     with locked(rundir.watched, blocking=False):

@@ -51,18 +51,18 @@ def demo(
 
 
 def _run(root: Path) -> CommandResult:
-    from autoresearch.commands.started_run import follow_to_end
+    from autoresearch.commands.run_view import follow_to_end
     from autoresearch.lab import settings
-    from autoresearch.lab.launch.experiment import Experiment, begin
+    from autoresearch.lab.launch.experiment import begin
+    from autoresearch.lab.resolve.resolve_run import RunOptions
 
-    own = settings.load(root, environ=os.environ, flags={"launcher": "local"})
-    experiment = Experiment(root / BLUEPRINT, own, real_parts())
+    options = RunOptions(settings.load(root, environ=os.environ, flags={"launcher": "local"}), real_parts())
     with contextlib.chdir(root):  # it belongs to no project of the user's
-        launched = begin(experiment).launched
+        launched = begin(root / BLUEPRINT, options).launched
     run = launched.spec.run
     more = {"repository": str(root), "next": [f"autoresearch metrics {run}", "autoresearch demo --campaign", _OWN]}
     with _way_to_stop(f"stop {run} --reason 'enough of the demo'"):
-        return follow_to_end(launched, experiment.parts, more=more)
+        return follow_to_end(launched, options.parts, more=more)
 
 
 def _campaign(root: Path) -> CommandResult:

@@ -36,12 +36,10 @@ def show(
 
 def install(
     scope: Annotated[str, Option(help="project (for all who work on it) or user (all projects).")] = "project",
-    agents: Annotated[list[str] | None, Option("--agent", metavar="NAME", help="Link it for these.")] = None,
-    copy: Annotated[bool, Option("--copy", help="Copies instead of links.")] = False,
     directory: Annotated[str, Option("--dir", metavar="DIR", help="Of the project, or the home.")] = "",
     allow: Annotated[bool, Option("--allow", help="Let Claude Code and Codex type our commands.")] = False,
 ) -> CommandResult:
-    """Write the skill to .agents/skills, with a link for Claude Code; safe to repeat."""
+    """Write the skill to .agents/skills, and where Claude Code looks; safe to repeat."""
     from autoresearch.lab import skill
 
     if scope not in ("project", "user"):
@@ -50,7 +48,7 @@ def install(
     user = scope == "user"
     claude = os.environ.get("CLAUDE_CONFIG_DIR") if user and not directory else None
     claude_home = Path(claude) if claude else root / ".claude"
-    done = skill.install(root, agents=agents or (), user=user, claude=Path(claude) if claude else None, copy=copy)
+    done = skill.install(root, claude=claude_home)
     codex = os.environ.get("CODEX_HOME") if user and not directory else None
     codex_home = Path(codex) if codex else root / ".codex"
     allowed = skill.allow(claude_home, codex_home, user=user) if allow else {}
@@ -101,18 +99,13 @@ def _root(scope: str, directory: str) -> Path:
     return found.root if found else here
 
 
-def mcp(
-    print_config: Annotated[
-        str, Option(metavar="CLIENT", help="How to register it: claude, codex, gemini, opencode, cursor, json.")
-    ] = "",
-) -> CommandResult | int:
+def mcp() -> int:
     """Serve this machine's runs to a coding agent, outside of its sandbox; it ends with its stdin."""
-    if print_config:
-        return _registration(print_config)
-    from autoresearch.lab.mcp.server import McpServer
+    from autoresearch.lab.mcp_server import McpServer
 
     if sys.stdin.isatty():
-        output.remark("this speaks JSON-RPC to a client, not to a person; `autoresearch mcp --print-config claude`")
+        told = "`autoresearch skill show mcp` says how to register it"
+        output.remark(f"this speaks JSON-RPC to a client, not to a person; {told}")
     out = _own_stdout()
     McpServer(lambda line: _write(out, line), os.getcwd()).serve(sys.stdin.buffer)  # noqa: PTH109
     return 0
@@ -133,14 +126,3 @@ def _write(out: int, line: bytes) -> None:
             line = line[os.write(out, line) :]
     except OSError:
         pass
-
-
-def _registration(client: str) -> CommandResult:
-    from autoresearch.lab.mcp.registration import CLIENTS, registration
-
-    if client not in CLIENTS:
-        raise UsageError(f"--print-config {client!r} is not one of {', '.join(CLIENTS)}")
-    found = registration(client, os.environ)
-    payload: dict[str, Any] = {"client": client, "line": found.line or None, "next": []}
-    payload |= {"file": found.file or None, "text": found.text or None}
-    return CommandResult(payload, found.lines)

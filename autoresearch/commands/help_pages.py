@@ -1,5 +1,4 @@
-"""How typer is given a command, and how help is laid out: sections, whole sentences, no default that means "not given".
-"""
+"""How typer is given a command, and how help is laid out: sections, and whole sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from dataclasses import MISSING
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperGroup
 
 from autoresearch.commands import Option, Positional
 from autoresearch.commands.options import Parameter, declared
@@ -34,18 +33,6 @@ def grouped(sections: Mapping[str, str]) -> type[TyperGroup]:
     return SectionedGroup
 
 
-class PlainCommand(TyperCommand):
-    """A command that does not show the numbers by which it knows that an option was not given."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for parameter in self.params:
-            default = parameter.default
-            sentinel = isinstance(default, int | float) and not isinstance(default, bool) and default <= 0
-            if isinstance(parameter, TyperOption) and sentinel:
-                parameter.show_default = False
-
-
 def for_typer(command: Any) -> Any:
     """A command whose options and arguments are typer's own."""
     empty, own = inspect.Parameter.empty, {one.name: _annotation(one) for one in command.parameters}
@@ -64,7 +51,8 @@ def _annotation(parameter: Parameter) -> Any:
     if isinstance(word, Positional):
         return Annotated[kind, typer.Argument(**word.shown)]
     callback = _checking(word) if word.checked else None
-    return Annotated[kind, typer.Option(*word.names, callback=callback, **word.shown)]
+    shown = {"show_default": parameter.default not in (0, -1), **word.shown}  # which say that it was not given
+    return Annotated[kind, typer.Option(*word.names, callback=callback, **shown)]
 
 
 def _checking(option: Option) -> Callable[..., str]:

@@ -13,7 +13,7 @@ from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import host_services
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.core.run.server import HasPrograms
+from autoresearch.core.run.hooks import HasPrograms
 from autoresearch.errors import AutoresearchError, ConflictError, UsageError
 from autoresearch.lab.runs import lookup
 from autoresearch.records.campaign_records import CampaignDir
@@ -28,11 +28,11 @@ RunArgument = Annotated[str, Positional(metavar="RUN", show_default=False)]
 
 def before_training(run_dir: Annotated[Path, Positional(show_default=False)]) -> int:
     """See that the worktree holds the run's commit, and note what `prepare:` has changed in it."""
-    from autoresearch.lab.ideas import worktree_check
+    from autoresearch.lab.campaigns.slots import note_worktree
     from autoresearch.records.recorded_run import RecordedRun
 
     recorded = RecordedRun.read(RunDir(run_dir))
-    worktree_check.before(recorded)
+    note_worktree(recorded)
     output.say(f"trains in {recorded.spec.worktree}: {recorded.spec.commit[:12]}")
     return 0
 
@@ -99,7 +99,7 @@ def down(run: RunArgument) -> CommandResult:
     """Stop the engine, end the server, see its port free: a `cleanup` step, harmless to repeat."""
     from autoresearch.core.run.spec import RunState
     from autoresearch.lab.runs.processes import sweep
-    from autoresearch.trainers import ask
+    from autoresearch.trainers import registry
 
     recorded, trainer = _swarm_run(run)
     rundir, name = recorded.rundir, recorded.spec.run
@@ -111,7 +111,7 @@ def down(run: RunArgument) -> CommandResult:
     if not output.typed.as_json:  # it takes a while
         say = output.say
         output.prose(f"{name} in {rundir.path}:")
-    free = ask.server(trainer).stop_server(str(rundir.path), sweep, say)
+    free = registry.server(trainer).stop_server(str(rundir.path), sweep, say)
     payload = {"run": name, "run_dir": str(rundir.path), "down": free, "said": lines, "next": []}
     return CommandResult(payload, exit_code=0 if free else ConflictError.exit_code)
 

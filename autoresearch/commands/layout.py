@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ COLOURS = {
         *("crash", "crashed", "failed", "error", "lost", "launch_failed", "stalled", "max_time", "first_step_timeout"),
         *("missing", "not confirmed", "dead"),
     ),
-    "33": ("warning", "pending", "unmeasured", "stopped", "paused", "unreachable"),
+    "33": ("warning", "pending", "screened", "unmeasured", "stopped", "paused", "unreachable"),
 }
 _COLOUR = {word: colour for colour, words in COLOURS.items() for word in words}
 _FIELD = later(  # a word that is all of a field, or the first of it: between two spaces, colons, commas, brackets
@@ -80,7 +81,6 @@ def from_here(text: str) -> str:
 
 def cell_len(text: str) -> int:
     """How many cells a text takes at a terminal."""
-    text = text.replace(_KEPT, " ")
     if text.isascii() and text.isprintable():
         return len(text)
     from rich import cells
@@ -95,21 +95,12 @@ def wrapped(text: str, width: int) -> str:
     head, after = _HEAD.match(text), _LIST.match(text)
     assert head is not None
     indent = " " * len(after[0]) if after and len(after[0]) <= width // 3 else head[0] + "  "
-    return "\n".join(_lines(text, width, indent))
-
-
-def _lines(text: str, width: int, indent: str) -> list[str]:
-    text = _WHOLE.sub(lambda match: match[0].replace(" ", _KEPT), text)
-    lines, line, begun = list[str](), "", False
-    for word in re.findall(r"\s*\S+", text):
-        if begun and cell_len(line) + cell_len(word) > width:
-            lines.append(line)
-            word = word.lstrip()
-            line = (indent if cell_len(indent + word) <= width else "  ") + word
-        else:
-            line += word
-        begun = True
-    return [one.replace(_KEPT, " ") for one in [*lines, line]]
+    kept = _WHOLE.sub(lambda match: match[0].replace(" ", _KEPT), text)
+    lines = textwrap.fill(
+        kept, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+        expand_tabs=False, replace_whitespace=False,
+    )  # fmt: skip
+    return lines.replace(_KEPT, " ")
 
 
 def table_lines(rows: Sequence[Sequence[str]], width: int) -> list[str]:

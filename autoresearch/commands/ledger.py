@@ -10,45 +10,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.campaign_view import state_of
-from autoresearch.commands.layout import Column, Whole, cut, grid, width_of
+from autoresearch.commands.layout import Column, cut, grid, width_of
 from autoresearch.commands.output import CommandResult
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.ledger_row import NUMERIC_COLUMNS, LedgerRow, shown_statuses
 from autoresearch.core.text.numbers import counted
-from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.errors import NotFoundError
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.records import tsv
-from autoresearch.records.appending import finite
+from autoresearch.records.files import finite
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState
 
-FORMATS = ("table", "tsv", "json", "md")
 BRIEF = ("index", "run_id", "status", "ending", "metric_name", "metric_value", "elapsed_min", "description")
 CLAIM, NOTE = "claim", "claim_note"
 NAME = "name"  # of the idea, in a campaign
 GO_FIRST = ("status", "claim", "ending", "elapsed_min", "metric_name")  # the last one first, where there is no room
 LEAST = {"run_id": 15, "description": 12}  # cells; of the others all
 NOTE_MOST = 700  # characters of what may be said of an idea that has a claim
-CELL_MAX = 80  # characters of a cell in markdown
 
 
 def show(
     run: Annotated[str, Positional(metavar="RUN|TSV", help="A run in it, its campaign, or its file.")] = "last",
-    style: Annotated[str, Option("--format", help=f"One of {', '.join(FORMATS)}.")] = "table",
-    last: Annotated[int, Option(help="So many last rows.")] = output.MAX_LINES,
+    last: Annotated[int, Option(help="So many last rows; 0: all.")] = output.MAX_LINES,
     out: Annotated[str, Option(metavar="FILE", help="All of it for other tools: .csv or .parquet.")] = "",
 ) -> CommandResult:
     """The rows of the ledger that a run is in."""
     from autoresearch.core.controller.standing import standing
-    from autoresearch.core.statistics.comparable import mixed
     from autoresearch.lab.runs import lookup
     from autoresearch.records import campaign_records
     from autoresearch.records.campaign_records import CampaignDir
     from autoresearch.records.ledger import Ledger
 
-    if style not in FORMATS:
-        raise UsageError(f"--format {style!r} is not one of {', '.join(FORMATS)}")
     if out:
         return _export(run, Path(out))
     path = lookup.find_ledger(run, real_parts())
@@ -57,12 +50,9 @@ def show(
     ledger, campaign_dir = Ledger(path), CampaignDir(path.parent)
     if path == campaign_dir.ledger and campaign_records.write_ledger(campaign_dir):
         output.remark(f"{path} was not as recorded, and is again; as it was, it is in {path.name}.edited")
-    header = ledger.header()
-    records = list(ledger.records())
-    output.typed.as_json = output.typed.as_json or style == "json"
-    if not output.typed.as_json and style != "tsv":
-        records = as_shown(records)
-    shown = records[-last:] if last > 0 else records
+    shown, count = ledger.newest(max(0, last))
+    if not output.typed.as_json:
+        shown = as_shown(shown)
     brief = list(BRIEF)
     notes = dict[int, str]()  # what may be said of ideas that have a claim
     state = state_of(campaign_dir) if campaign_dir.spec.is_file() else None  # of lone runs there is none
@@ -73,35 +63,23 @@ def show(
     if state and state.said_later:
         notes = {idea.index: standing(state, idea).sentence for idea in state.ideas if idea.confirmed}
         shown = list(_with_claims(shown, state, notes))
-        header = (*header, CLAIM, NOTE)
         brief.insert(brief.index("status") + 1, CLAIM)
-    warning = mixed(LedgerRow.from_cells(record) for record in shown)
     if output.typed.as_json:
         objects = list(map(as_object, shown))
-        objects = objects if style == "json" else output.newest(objects, output.ROOM)
-        left = len(records) - len(objects)
-        whole = f"autoresearch ledger show {shlex.quote(str(path))} --format json --last 0"
-        payload = {"ledger": str(path), "rows": objects, "count": len(records), "left_off": left}
-        return CommandResult(payload | {"warning": warning or None, "next": [whole] if left else []})
-    lines = list[str]()
-    if style == "tsv":
-        rows = [header, *([record.get(name, "") for name in header] for record in shown)]
-        lines += (Whole(tsv.join(row).decode().rstrip("\n")) for row in rows)
-    elif style == "md":
-        lines += map(Whole, as_markdown(shown, brief))
-        lines += (Whole(f"\n{formatting.cell(note, NOTE_MOST)}") for note in notes.values())
-    else:
-        rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
-        lines += fitted(brief, rows, width_of(sys.stdout))
-        lines += (formatting.plain(note, NOTE_MOST) for note in notes.values())
-        lines.append(f"{counted(len(records), 'row')} in {output.near(path)}")
-    if warning:
-        output.remark(f"warning: {warning}")
+        objects = objects if last == 0 else output.newest(objects, output.ROOM)
+        left = count - len(objects)
+        whole = f"autoresearch ledger show {shlex.quote(str(path))} --last 0"
+        payload = {"ledger": str(path), "rows": objects, "count": count, "left_off": left}
+        return CommandResult(payload | {"next": [whole] if left else []})
+    rows = [[r.get(name, "")[:60] for name in brief] for r in shown]
+    lines = fitted(brief, rows, width_of(sys.stdout))
+    lines += (formatting.plain(note, NOTE_MOST) for note in notes.values())
+    lines.append(f"{counted(count, 'row')} in {path}")
     return CommandResult({}, lines)
 
 
 def as_shown(records: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The rows of a whole ledger with `pending` as the status of a run whose idea is still owed more runs."""
+    """The last rows of a ledger with `pending` as the status of a run whose idea is still owed more runs."""
     statuses = shown_statuses([LedgerRow.from_cells(record) for record in records])
     return [{**record, "status": status} for record, status in zip(records, statuses, strict=True)]
 
@@ -114,9 +92,9 @@ def _with_claims(
     removed = {str(line.get("run")) for line in state.said_later if line["do"] == "outputs_removed"}
     for record in records:
         idea, run = ideas.get(record.get("index", "")), record.get("run_id", "")
-        smoke = idea is not None and run in idea.smoke
+        unjudged = idea is not None and run in idea.unjudged
         built = f"built on demoted {idea.marked}" if idea and idea.marked else ""
-        marks = ("smoke" if smoke else "", "its outputs were removed" if run in removed else "", built)
+        marks = ("not judged" if unjudged else "", "its outputs were removed" if run in removed else "", built)
         claim = ", ".join(filter(None, (idea.confirmed if idea else "", *marks)))
         yield {**record, CLAIM: claim, NOTE: notes.get(idea.index, "") if idea else ""}
 
@@ -125,12 +103,6 @@ def as_object(record: Mapping[str, str]) -> dict[str, Any]:
     """A row for programs: numbers as numbers, empty or non-finite ones as None; columns unknown to us stay text."""
     row = LedgerRow.from_cells(record)
     return dict(finite({**record, **{name: getattr(row, name) for name in NUMERIC_COLUMNS & record.keys()}}))
-
-
-def as_markdown(records: Iterable[Mapping[str, str]], names: Sequence[str] = BRIEF) -> Iterator[str]:
-    """Yield the lines of a table; cells are escaped and cut."""
-    cells = ([formatting.cell(record.get(name, ""), CELL_MAX) for name in names] for record in records)
-    yield from (f"| {' | '.join(row)} |" for row in (names, ["---"] * len(names), *cells))
 
 
 def _export(name: str, out: Path) -> CommandResult:

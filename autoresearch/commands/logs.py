@@ -100,7 +100,6 @@ def _events(spec: RunSpec, rundir: RunDir, since: int, tail: int) -> CommandResu
         "events": objects,
         "left_off": len(known) - len(objects),
         "seq": upto,
-        "events_path": str(rundir.events),
         "next": [f"autoresearch logs {spec.run} --events --since {upto}"],
     }
     return CommandResult(payload, [f"{e.seq:>5} {event_line(e)}" for e in last])
@@ -237,7 +236,6 @@ def _lines(payload: dict[str, Any], explanation: Explanation) -> list[str]:
         head += [f"  {cause.note}"] if cause.note else []
     if _is_unclear(payload):
         head.append("no line says what kind of failure it was; the digest shows what there is")
-    head += [f"also: {r['failure']} ({_where(r)}: {r['line'][:160]})" for r in payload["also"][:3]]
     head += [f"try: {text}" for text in payload["try"][:4]]
     if payload["digest"]:
         return [*head, f"log: {payload['log_path']}", FENCE, *(f"  | {line}" for line in payload["digest"]), FENCE]

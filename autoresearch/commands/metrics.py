@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,10 +31,6 @@ WIDE = 30
 def metrics(
     run: Annotated[str, Positional(metavar="RUN|FILE", show_default=False, help="A run, or any log.")] = "",
     trainer: Annotated[str, Option(help="Whose log it is; else any usual spelling is read.")] = "",
-    source: Annotated[
-        str,
-        Option(help="console jsonl dict_lines swarm_val tensorboard trainer_state wandb swanlab, or a path."),
-    ] = "",
     metric: Annotated[str, Option(help="A key or an expression, instead of the run's objective.")] = "",
     key: Annotated[list[str] | None, Option(metavar="PATTERN", help="Only these metrics (a glob).")] = None,
     last: Annotated[int, Option(help="Only the newest N steps and validations.")] = 0,
@@ -44,7 +41,7 @@ def metrics(
 
     if out:
         frames.check_name(Path(out))
-    name, found = _read(run, trainer, source, metric)
+    name, found = _read(run, trainer, metric)
     found = found.filtered(key or ())
     if out and any(Path(out).resolve() == Path(read.source.path).resolve() for read in found.reads):
         raise UsageError(f"--out {out} is where the metrics are read from", hint="name another file", code="bad_out")
@@ -63,15 +60,19 @@ def metrics(
     return CommandResult(payload, _lines(name, found, payload))
 
 
-def _read(run: str, trainer: str, source: str, metric: str) -> tuple[str, Readout]:
+def _read(run: str, trainer: str, metric: str) -> tuple[str, Readout]:
     """What is read of a run, or of a file or directory that is none."""
     from autoresearch.commands.wiring import parts
     from autoresearch.lab.results import readout
     from autoresearch.lab.runs import lookup
 
     path = Path(run)
-    a_directory = bool(run) and path.is_dir()
-    if a_directory or not (run and path.exists()):
+    # a source of a run may be a pattern, of which the newest is read
+    every = [path] if run and path.exists() else map(Path, glob(run))  # noqa: PTH207 - it may be absolute
+    if matching := [one for one in every if one.exists()]:  # a link may lead nowhere
+        path = max(matching, key=lambda one: one.stat().st_mtime_ns)
+    a_directory = bool(matching) and path.is_dir()
+    if a_directory or not matching:
         a_run = UsageError(
             "--trainer is for a log; a run has its trainer", fix="autoresearch metrics FILE --trainer NAME"
         )
@@ -85,8 +86,8 @@ def _read(run: str, trainer: str, source: str, metric: str) -> tuple[str, Readou
         else:
             if trainer:
                 raise a_run
-            return recorded.spec.run, readout.of_run(recorded, source=source, metric=metric)
-    return str(path), readout.of_log(path, trainer=trainer, source=source, metric=metric)
+            return recorded.spec.run, readout.of_run(recorded, metric=metric)
+    return str(path), readout.of_log(path, trainer=trainer, metric=metric)
 
 
 def _payload(readout: Readout) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def _reading(reading: Reading) -> dict[str, Any]:
 def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> Iterator[str]:
     """What people see; made only where it is printed."""
     from autoresearch.core.metrics.signal import SignalKind
-    from autoresearch.lab.results.results_file import STEP_COLUMNS, telling
+    from autoresearch.lab.results.results_md import STEP_COLUMNS, telling
 
     steps, validations = readout.of(SignalKind.STEP), readout.of(SignalKind.VALIDATION)
     yield f"{name} ({readout.trainer}): {counted(len(steps), 'step')}, {counted(len(validations), 'validation')}"
@@ -151,7 +152,7 @@ def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> Iterator[str
         best = f" (best {output.number(payload['best'])})" if payload["best"] is not None else ""
         at = f" at step {payload['step']}{best}" if payload["metric_value"] is not None else ""
         yield f"{readout.objective.metric} = {output.number(payload['metric_value'])}{at}"[:200]
-    asked = readout.objective.keys if readout.objective else ()
+    asked = (readout.objective.key,) if readout.objective else ()
     yield from _table("step", steps, (*asked, *STEP_COLUMNS), STEP_ROWS)
     yield from _table("validation", validations, telling(validations, asked), VALIDATION_ROWS)
     if readout.failure:
@@ -163,16 +164,16 @@ def _lines(name: str, readout: Readout, payload: dict[str, Any]) -> Iterator[str
 
 def _table(title: str, readings: Sequence[Reading], first_columns: Sequence[str], rows: int) -> list[str]:
     """At most `rows` rows, the first and the last among them; a few columns, as many as a terminal has room for."""
-    from autoresearch.lab.results.results_file import columns_of, thinned
+    from autoresearch.lab.results.measure import thinned
+    from autoresearch.lab.results.results_md import columns_of
 
     if not readings:
         return []
     names = columns_of(readings, tuple(dict.fromkeys(first_columns)), limit=COLUMNS)
     heads = [title, *(name if len(name) <= WIDE else "…" + name[1 - WIDE :] for name in names)]
-    stride = max(1, -(-(len(readings) - 1) // (rows - 1))) if len(readings) > 1 else 1
     cells = [
         [str(reading.step), *(output.number(reading.metrics.get(name)) for name in names)]
-        for reading in thinned(readings, stride)
+        for reading in thinned(readings, rows - 1)
     ]
     shown = grid(
         [Column(head, max(0, n - 1), right=True) for n, head in enumerate(heads)],

@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from autoresearch.commands import Option, output
-from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.errors import ConflictError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from autoresearch.lab.parts import Parts
     from autoresearch.records.campaign_records import CampaignDir
 
 
 def campaign_to_change(
-    name: str, parts: Parts, ideas: Sequence[str] | None = None, *, stands: bool = False
+    name: str, parts: Parts, *, of_idea: bool = False, stands: bool = False
 ) -> CampaignDir:
     """The campaign that a command acts on: the named one, else the one that lives, else the newest.
 
-    `stands`: one that has not ended and is without a controller goes before one that lives. Commands that take `ideas`
-    have an option for the name. ConflictError where none is named and several live;
-    NotFoundError for a campaign that is named where an idea belongs.
+    `stands`: one that has not ended and is without a controller goes before one that lives. `of_idea`: commands that
+    take ideas have an option for the name. ConflictError where none is named and several live.
     """
     from autoresearch.lab.campaign_setup import campaign_registry
     from autoresearch.records.campaign_records import CampaignDir
@@ -33,19 +30,11 @@ def campaign_to_change(
     words = [word for word in output.typed.words if word != "--json"]
     verb, rest = words[:2], words[2:]
     own = campaign_registry.unfinished(parts)
-    for word in ideas or ():
-        if any(word in (one.name, one.campaign_dir.path.name) for one in campaign_registry.known(parts)):
-            others = (["IDEA"] if verb[1:] in (["skip"], ["fix"]) else []) + [one for one in rest if one != word]
-            raise NotFoundError(
-                f"{word} is a campaign; what is named here is an idea of one",
-                hint="--campaign names the campaign",
-                fix=shlex.join(["autoresearch", *verb, *others, "--campaign", word]),
-            )
     controlled = [one for one in own if one.campaign_dir.controlled is not stands]
     living = controlled or own
     if len(living) > 1:
         names = [one.name for one in living]
-        more = [*rest, "--campaign", names[0]] if ideas is not None else [names[0], *rest]
+        more = [*rest, "--campaign", names[0]] if of_idea else [names[0], *rest]
         raise ConflictError(
             f"{len(living)} campaigns {'are live' if controlled and not stands else 'have not ended'}: "
             f"{', '.join(names)}; name one",

@@ -5,6 +5,7 @@ A command returns a `CommandResult`, and the front door prints it. Whatever pass
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -29,12 +30,13 @@ from autoresearch.commands.layout import (
 from autoresearch.commands.options import Parameter, parameters_of
 from autoresearch.core.text import numbers
 from autoresearch.errors import AutoresearchError, InputMissing
-from autoresearch.records.appending import finite
+from autoresearch.records.files import finite
 from autoresearch.runner.masking import clean_text, mask_values
 
 SCHEMA = 1
 T = TypeVar("T")
 ROOM = 8000  # characters of JSON that hold a series: about 2,000 tokens of an agent's context
+MOST_WORDS = 2000  # characters of a command line that is told
 MAX_LINES = 30  # a harness cuts long output; a command that has more to say names the file
 
 
@@ -45,6 +47,7 @@ class TypedLine:
     words: list[str]
     command: str = ""
     as_json: bool = False
+    debug: bool = False  # programs that are started, and tracebacks, are told on stderr
 
     def begin(self, words: Sequence[str], command: str) -> None:
         """Another one."""
@@ -96,7 +99,6 @@ class CommandResult:
     exit_code: int = 0
     refusals: Sequence[AutoresearchError] = ()  # of a plan that cannot be carried out
     next_shown: int = 3  # lines to type next that people see; 0 where their lines are data
-    rings: str = ""  # what a terminal shows whose person may look elsewhere by now
 
 
 def with_json(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,8 +143,6 @@ def show(command_result: CommandResult) -> int:
             print_error(error)
         for text in () if result.refusals else payload.get("next", ())[: result.next_shown]:
             prose(f"next: {text}")
-    if result.rings:
-        ring(result.rings)
     return result.exit_code
 
 
@@ -188,10 +188,27 @@ def remark_path() -> None:
     import shutil
 
     program = Path(sys.argv[0]).absolute()
-    # uvx puts an environment in its cache on the PATH of this process, and not on that of the shell
-    cached = any((parent / "CACHEDIR.TAG").exists() for parent in program.parents)
+    # uvx puts an environment in its cache on the PATH of this process, and not on that of the shell; `uv venv` marks
+    # an environment itself so, too
+    environment = program.parent.parent
+    cached = any((parent / "CACHEDIR.TAG").exists() for parent in environment.parents)
     if program.name == "autoresearch" and (cached or shutil.which("autoresearch") is None):
         remark(f'`autoresearch` is not on PATH; type: export PATH={shlex.quote(str(program.parent))}:"$PATH"')
+
+
+def begin_debug() -> None:
+    """Name each program on stderr that `subprocess` starts from now on, whichever library starts it (PEP 578)."""
+
+    def audit(event: str, values: tuple[Any, ...]) -> None:
+        if event == "subprocess.Popen" and typed.debug:
+            _, words, folder, _ = values
+            words = [words] if isinstance(words, str | bytes | os.PathLike) else words
+            line = shlex.join(map(os.fsdecode, words))[:MOST_WORDS]
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # what a hook raises stops the program
+                sys.stderr.write(clean_text(f"starts in {folder or '.'}: {line}") + "\n")
+
+    typed.debug = True
+    sys.addaudithook(audit)
 
 
 def interrupted(error: KeyboardInterrupt) -> int:
@@ -208,7 +225,7 @@ def for_program(line: str) -> str:
     waited for what it started."""
     before, dashes, after = line.partition(" -- ") if "--" in shlex.split(line) else (line, "", "")
     words = before.split(" ")
-    known = {"--json", "--format", "--help", "--serve"} & set(words)
+    known = {"--json", "--help", "--serve"} & set(words)
     if words[0] != "autoresearch" or known or words[1:2] in (["attach"], ["mcp"]):
         return line
     own = typed.ours
@@ -245,6 +262,8 @@ def _detail(error: AutoresearchError) -> dict[str, Any]:
 
 def print_error(error: AutoresearchError) -> None:
     """One clear sentence, what to do, and the line to type; for a program, an object."""
+    if typed.debug:
+        sys.stderr.write(_traceback(error))
     if typed.as_json:
         detail = _detail(error)
         whole = {"schema": SCHEMA, "command": typed.command, "ok": False, "exit_code": error.exit_code}
@@ -265,9 +284,7 @@ def print_error(error: AutoresearchError) -> None:
 
 def save_traceback(error: Exception) -> str:
     """Keep the traceback of an internal error where a report can quote it; says where."""
-    import traceback
-
-    text = clean_text("".join(traceback.format_exception(error)))
+    text = _traceback(error)
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "autoresearch"
     try:
         state.mkdir(parents=True, exist_ok=True)
@@ -278,10 +295,10 @@ def save_traceback(error: Exception) -> str:
     return f"the traceback is in {state / 'last-error.txt'}"
 
 
-def near(path: str | Path) -> str:
-    """A path as people read it: from the working directory where that is shorter."""
-    relative = os.path.relpath(path) if Path(path).is_absolute() else str(path)
-    return min(str(path), relative, key=len)
+def _traceback(error: Exception) -> str:
+    import traceback
+
+    return clean_text("".join(traceback.format_exception(error)))
 
 
 def number(value: float | None) -> str:
@@ -325,38 +342,3 @@ def at_terminal() -> bool:
 def agent_or_pipe() -> bool:
     """Whether nobody is at the keyboard: no TTY, or a coding agent's shell."""
     return not sys.stdin.isatty() or not sys.stdout.isatty()
-
-
-# ------------------------------------------------------------------------------------------ a bell for who waited
-#
-# BEL is heard in every terminal. OSC 9 is a notice of the desktop in iTerm2, kitty, WezTerm, Windows Terminal and
-# Ghostty; a terminal that does not know it ignores it. tmux passes BEL on and drops OSC 9, so that is wrapped for it,
-# and arrives under `set -g allow-passthrough on` (tmux's own default is off; measured with 3.3a).
-
-NOTICE_MAX = 120  # characters
-_BEL, _ESC = "\a", "\x1b"
-
-
-def ring(text: str) -> None:
-    """Ring and show a text where a person waits: stderr is a terminal, and the setting `bell` is not off."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and _bell_is_on():
-        sys.stderr.write(notice_sequence(text, in_tmux=bool(os.environ.get("TMUX"))))
-        sys.stderr.flush()
-
-
-def notice_sequence(text: str, *, in_tmux: bool) -> str:
-    """What is written for a text; control characters in it are left out."""
-    shown = "".join(char for char in clean_text(" ".join(text.split())) if char.isprintable())[:NOTICE_MAX]
-    # not 9;4 and its like, which some terminals take for a progress bar: the text does not begin with a digit
-    notice = f"{_ESC}]9;autoresearch: {shown}{_BEL}"
-    return _BEL + (f"{_ESC}Ptmux;{notice.replace(_ESC, _ESC * 2)}{_ESC}\\" if in_tmux else notice)
-
-
-def _bell_is_on() -> bool:
-    from autoresearch.core.metrics.python_values import truth
-    from autoresearch.lab import settings
-
-    try:
-        return truth(settings.load(Path.cwd(), environ=os.environ).text("bell")) is not False
-    except (AutoresearchError, OSError):
-        return True

@@ -5,144 +5,73 @@ Columns are left out in an order where there is no room, and nothing is folded.
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import os
 import shutil
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.commands import layout, output
 from autoresearch.commands.layout import Column, Grid, cut
 from autoresearch.commands.output import CommandResult, number
+from autoresearch.core.controller.standing import Word
 from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.numbers import counted, span
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
-from autoresearch.lab.overview.look import JsonObject, lives, look, shown_target
 from autoresearch.lab.runs.adopt import adopt_all
+from autoresearch.lab.runs.overview import JsonObject, lives, look, shown_target
 
 if TYPE_CHECKING:
-    from autoresearch.core.run.targets import Target
     from autoresearch.lab.parts import Parts
-    from autoresearch.lab.runs.adopt import Adopted
 
-EVERY_S = 2.0  # between two looks, where they are quick
-SHARE = 5.0  # of the time of a look passes before the next
 RECENT = 5  # runs that ended last are shown where nothing runs
 WIDTH = 80  # where no terminal says another
+OLD_S = 60.0  # how old the last look at a run is, is told from then on
 
 
-def run_filter(target: str, campaign: str, states: str) -> Callable[[JsonObject], bool]:
-    """Whether a run is one that the options of `status` choose; of those that are over, `states` leaves none out.
+def overview_of(parts: Parts, *, ended: int, limit: int) -> CommandResult:
+    """The table, this machine's runs first; other targets are looked at, and what is over is recorded first.
 
-    Raises UsageError for an unknown state.
-    """
-    words = [word.strip() for word in states.split(",") if word.strip()]
-    for word in words:
-        if word not in (names := [each.value for each in RunState]):
-            near = difflib.get_close_matches(word, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"--state {word!r} is not one of {', '.join(names)}{hint}")
-
-    def shows(line: JsonObject) -> bool:
-        there = not target or target in (line["place"], line["launcher"], shown_target(line))
-        return there and campaign in (line["campaign"] or "") and (not words or line["state"] in (*words, "ended"))
-
-    return shows
-
-
-def can_draw_again() -> bool:
-    """Whether there is a terminal that can, and a person at it."""
-    return not (output.typed.as_json or output.agent_or_pipe() or os.environ.get("TERM", "dumb") == "dumb")
-
-
-def watch(parts: Parts, shows: Callable[[JsonObject], bool], *, ended: int) -> int:
-    """Draw the table every two seconds until Ctrl-C. ended: the number of runs that ended last to add."""
-    from rich.live import Live
-    from rich.text import Text
-
-    with Live(auto_refresh=False, vertical_overflow="crop") as live, contextlib.suppress(KeyboardInterrupt):
-        while True:
-            began = time.monotonic()
-            width, height = shutil.get_terminal_size()
-            lines = static_lines(_overview(parts, list(adopt_all(parts)), shows, ended), parts.clock(), width)
-            live.update(Text("\n".join(lines[: height - 1]), no_wrap=True), refresh=True)
-            time.sleep(max(EVERY_S, SHARE * (time.monotonic() - began)))
-    return 0
-
-
-def once(
-    parts: Parts, shows: Callable[[JsonObject], bool], *, ended: int, limit: int, as_exit_code: bool = False
-) -> CommandResult:
-    """The table, printed once; other targets are looked at, and what is over is recorded first.
-
-    as_exit_code: fails if a run cannot be recorded.
+    ended: how many of the last runs that ended it has.
     """
     found = list(adopt_all(parts))
-    overview = _overview(parts, found, shows, ended or (RECENT if not found else 0))
-    shown, over, campaigns = overview["shown"], overview["ended"], overview["campaigns"]
+    overview = look(parts, found, ended=ended or (RECENT if not found else 0))
+    shown, over, campaigns = sorted(overview["runs"], key=_home), overview["ended"], overview["campaigns"]
     rows = shown[:limit] if limit else shown
     payload: dict[str, Any] = {
-        **{name: overview[name] for name in ("ended", "places", "campaigns", "remarks")},
+        **{name: overview[name] for name in ("ended", "campaigns", "remarks")},
         "runs": rows,
         "count": len(shown),
         "living": sum(map(lives, shown)),
-        "recorded": sum(bool(line["ending"]) for line in shown),
         "left_off": len(shown) - len(rows),
-        "states": {state.value: n for state in RunState if (n := sum(line["state"] == state for line in shown))},
         "next": [
             *(["autoresearch campaign resume --all"] if any(line["interrupted"] for line in campaigns) else []),
             *(command for line in campaigns for command in line["next"]),
             *(f"autoresearch status {line['run']}" for line in (*rows, *over)[:1]),
         ]
         or ["autoresearch run BLUEPRINT"],
-        "exit_code": EnvironmentUnusable.exit_code if as_exit_code and any(one.trouble for one in found) else 0,
     }
     if output.typed.as_json:
-        return CommandResult(payload, [], exit_code=payload["exit_code"])
-    width = shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
-    return CommandResult(
-        payload, static_lines(overview, parts.clock(), width, most=limit), exit_code=payload["exit_code"]
-    )
+        return CommandResult(payload)
+    width = shutil.get_terminal_size((WIDTH, 24)).columns
+    lines = overview_lines(overview | {"runs": shown}, parts.clock(), width, most=limit)
+    return CommandResult(payload, lines)
 
 
-def _overview(
-    parts: Parts, adopted_runs: list[Adopted], shows: Callable[[JsonObject], bool], ended: int
-) -> dict[str, list[Any]]:
-    """The overview, with the `ended` runs and those of its runs that are `shown`, this machine's first."""
-    targets, remarks = _named(parts)
-    overview = look(parts, adopted_runs, targets=targets, ended=ended)
-
-    def home(line: JsonObject) -> tuple[Any, ...]:
-        place = shown_target(line)
-        return place != "local", place, line["campaign"] or "", line["created"], line["run"]
-
-    shown = sorted(filter(shows, overview["runs"]), key=home)
-    over = list(filter(shows, overview["ended"]))
-    return overview | {"remarks": remarks + overview["remarks"], "shown": shown, "ended": over}
-
-
-def _named(parts: Parts) -> tuple[tuple[Target, ...], list[str]]:
-    """The targets of the project here, so that those without a run are seen; and why they cannot be read."""
-    from autoresearch.lab import settings
-
-    try:
-        return settings.load(Path.cwd(), environ=parts.environ).targets(), []
-    except (AutoresearchError, OSError) as error:
-        return (), [str(error)]
+def _home(line: JsonObject) -> tuple[Any, ...]:
+    """The order of the table: this machine's runs first."""
+    place = shown_target(line)
+    return place != "local", place, line["campaign"] or "", line["created"], line["run"]
 
 
 # ------------------------------------------------------------------------------------------ the table
 
 
 def _state(line: JsonObject, now: float) -> str:
+    """Its state, and for how long it has waited, or not answered."""
     if line["ending"]:
         return f"{line['ending']} {line['verdict']}"
-    waits = line["state"] in (RunState.PENDING, RunState.UNREACHABLE, RunState.STARTING)
-    return f"{line['state']} {_span(now - line['since'])}" if waits and line["since"] is not None else line["state"]
+    silent = line["unreachable_since"] is not None
+    waited = now - line["unreachable_since"] if silent else line["queue_s"]
+    waits = silent or (line["state"] == RunState.PENDING and not line["elapsed_s"])
+    return f"{line['state']} {_span(waited)}".rstrip() if waits else line["state"]
 
 
 def _gpu(line: JsonObject, now: float) -> str:
@@ -151,9 +80,11 @@ def _gpu(line: JsonObject, now: float) -> str:
     return f"{line['gpu_count']}x" if line["gpu_count"] else ""
 
 
-def _memory(line: JsonObject, now: float) -> str:
-    used = [mib for mib in line["gpu_memory_mib"] if mib is not None]
-    return f"{sum(used) / 1024:.0f}G" if used else ""
+def _left(line: JsonObject, now: float) -> str:
+    """The time to the nearest limit, of a run that trains."""
+    limits = [line[name] for name in ("deadline_s", "first_step_left_s") if line[name] is not None]
+    trains = line["elapsed_s"] and line["state"] in (RunState.RUNNING, RunState.UNREACHABLE)
+    return _span(min(limits)) if trains and limits else ""
 
 
 def _span(seconds: float | None) -> str:
@@ -193,11 +124,10 @@ COLUMNS: dict[Column, Callable[[JsonObject, float], str]] = {
     Column("metric", 2, 6, 10, right=True): _metric,
     Column("of", 12, 12, 40): lambda line, now: line["metric_name"] if line["metric_value"] is not None else "",
     Column("gpu", 7, 4, 20): _gpu,
-    Column("mem", 10, 4, 6, right=True): _memory,
-    Column("ran", 6, 6, 8, right=True): lambda line, now: _span(line["elapsed_s"]),
-    Column("left", 4, 6, 8, right=True): lambda line, now: _span(line["left_s"]),
+    Column("ran", 6, 6, 8, right=True): lambda line, now: _span(line["elapsed_s"] or None),
+    Column("left", 4, 6, 8, right=True): _left,
     Column("node", 13, 10, 24): _text("node"),
-    Column("reason", 8, 20, 120): lambda line, now: _why(line),
+    Column("reason", 8, 20, 120): lambda line, now: _why(line, now),
 }
 
 
@@ -217,23 +147,6 @@ def counts(lines: Sequence[JsonObject]) -> str:
     return f"{counted(len(lines), 'run')}: {words}"
 
 
-OLD_S = 60.0  # how old the last look is, is told from then on
-
-
-def place_text(line: JsonObject, now: float) -> str:
-    """What there is to say about a target."""
-    slots = f"{line['used']}/{line['slots']} slots, {line['free']} free"
-    words = [slots if line["slots"] else f"{line['used']} living"]
-    words += [f"{line['pending']} pending"] if line["pending"] else []
-    words += [f"GPUs {line['gpus_leased']}/{line['gpus']} leased"] if line["gpus"] else []
-    if line["unreachable_since"] is not None:
-        since = f"unreachable since {_span(now - line['unreachable_since'])}"
-        words.append(f"{since}: {line['reason']}" if line["reason"] else since)
-    elif line["seen"] is not None and now - line["seen"] > OLD_S:
-        words.append(f"seen {_span(now - line['seen'])} ago")
-    return f"{shown_target(line)}: {', '.join(words)}"
-
-
 def campaign_text(campaign: JsonObject) -> str:
     """What there is to say about a campaign."""
     name = short_campaign(campaign["campaign"])
@@ -241,39 +154,42 @@ def campaign_text(campaign: JsonObject) -> str:
         return f"{name}: unknown"
     of = "" if campaign["remaining"] is None else f"/{campaign['attempted'] + campaign['remaining']}"
     words = [f"{campaign['state']}, {campaign['attempted']}{of} attempted"]
-    words += [f"{_span(campaign['deadline_s'])} to its deadline"] if campaign["deadline_s"] is not None else []
-    words += [f"{campaign['running']} living"] if campaign["running"] else []
+    words += [f"{_span(campaign['remaining_s'])} to its deadline"] if campaign["remaining_s"] is not None else []
+    words += [f"{campaign['living']} living"] if campaign["living"] else []
     if campaign["best_value"] is not None:
-        label = f" ({campaign['best_label']})" if campaign["best_label"] else ""
+        word = campaign["best_shown"]["standing"]
+        label = f" ({word})" if word != Word.BASELINE else ""
         value = f"{number(campaign['best_value'])} {campaign['metric_name']}"
         words.append(f"best {campaign['best_name']}: {value}{label}")
     return f"{name}: {', '.join(words)}"
 
 
-def _why(line: JsonObject) -> str:
-    return line["trouble"] or line["reason"] or line["newest_output"] or ""
+def _why(line: JsonObject, now: float) -> str:
+    """Why it stands as it does, and when it was last seen, if that is long ago."""
+    reason = f"{line['reason']} ({line['hint']})" if line["hint"] else line["reason"]
+    ago = now - line["seen"] if line["seen"] and lives(line) else 0.0
+    words = (line["trouble"] or reason or line["newest_output"], f"seen {_span(ago)} ago" if ago > OLD_S else "")
+    return ", ".join(filter(None, words))
 
 
-def static_lines(overview: Mapping[str, Any], now: float, width: int, *, most: int = 0) -> list[str]:
-    """The whole overview (`lab.overview.look`): at most so many living runs (0: all), each at most two lines."""
+def overview_lines(overview: Mapping[str, Any], now: float, width: int, *, most: int = 0) -> list[str]:
+    """The whole overview (`lab.runs.overview`): at most so many living runs (0: all), each at most two lines."""
     from rich.cells import cell_len
 
     lines = [counts(overview["runs"])]
-    lines += [place_text(one, now) for one in overview["places"] if one["used"] or one["slots"] or one["gpus"]]
-    lines = [cut(line, width) for line in lines]
     for campaign in overview["campaigns"]:
         lines += [cut(campaign_text(campaign), width), *([f"  {campaign['reason']}"] if campaign["reason"] else [])]
     lines += overview["remarks"]
-    living = overview["shown"][:most] if most else overview["shown"]
+    living = overview["runs"][:most] if most else overview["runs"]
     rows = [*living, *overview["ended"]]
     whole = grid(rows, now, width)
-    if any(cell_len(_why(line)) > whole.size("reason") for line in rows):  # then on lines of their own
+    if any(cell_len(_why(line, now)) > whole.size("reason") for line in rows):  # then on lines of their own
         whole = grid(rows, now, width, without="reason")
     lines += ["", whole.header] if rows else []
     for line, text in zip(rows, whole.rows, strict=True):
         lines.append(text)
-        if _why(line) and not whole.size("reason"):
-            lines.append(f"  {line['trouble']}" if line["trouble"] else cut(f"  {_why(line)}", width))  # in full
-    if len(living) < len(overview["shown"]):
-        lines.append(f"and {len(overview['shown']) - len(living)} more: --limit 0 shows all")
+        if _why(line, now) and not whole.size("reason"):
+            lines.append(f"  {line['trouble']}" if line["trouble"] else cut(f"  {_why(line, now)}", width))  # in full
+    if len(living) < len(overview["runs"]):
+        lines.append(f"and {len(overview['runs']) - len(living)} more: --limit 0 shows all")
     return lines

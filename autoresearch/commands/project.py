@@ -17,7 +17,6 @@ from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError,
 from autoresearch.lab import settings as project
 
 if TYPE_CHECKING:
-    from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
     from autoresearch.lab.disk.cleaning import Cleaned
     from autoresearch.lab.recipes.likely_objective import PrintedNumber
 
@@ -41,7 +40,7 @@ def init(
     wrote and nobody edited are written anew. --try runs it in a worktree, which is removed, and shows every number that
     it prints or writes. The words behind `--` are the command, as --command is.
     """
-    from autoresearch.lab.campaign_setup.first_blueprint import unedited
+    from autoresearch.lab.campaign_setup.first_files import unedited
 
     directory, *more = (words or [])[: len(words or ()) - len(output.typed.behind)] or ["."]
     command = output.typed.behind_as_line or command
@@ -92,66 +91,6 @@ def _settings_file(root: Path) -> dict[str, str]:
     return {str(path): "every setting, commented out"}
 
 
-def campaign_file_here(
-    source: str, flags: Mapping[str, Any], pairs: Sequence[str], now: float, *, asking: bool, yes: bool
-) -> CampaignFile:
-    """The campaign file that is named, or that of this directory; where that has none, as `init` writes it."""
-    from autoresearch.lab.campaign_setup.campaign_keys import NoCampaignFile, read_campaign_file
-
-    here = Path.cwd()
-    try:
-        return read_campaign_file(source, flags, start=here, now=now, pairs=pairs)
-    except NoCampaignFile as none:
-        first_files(none, here / BLUEPRINT, asking=asking, yes=yes, campaign=True)
-        first_commit(here, asking=asking)
-        return read_campaign_file(source, flags, start=here, now=now, pairs=pairs)
-
-
-def first_files(none: AutoresearchError, blueprint: Path, *, asking: bool, yes: bool, campaign: bool) -> None:
-    """Write what `init` does, for a `run` or a `campaign` of a project that has no blueprint; first ask, if `asking`.
-
-    Raises UsageError, with nothing written, where nobody agreed or there is nothing to train. `none`: what to say.
-    """
-    from autoresearch.lab.campaign_setup.first_blueprint import training_command
-
-    root = blueprint.parent
-    if not (asking or yes):
-        raise UsageError(
-            f"nothing was started: {none.message}",
-            hint="`autoresearch init` writes what is needed, for you to read first; --yes writes it and starts",
-            fix=output.typed.again("--yes") if training_command(root) else none.fix,
-            code=none.code,
-        )
-    if not asking and not training_command(root):
-        fix = "autoresearch init --command 'python YOUR_SCRIPT.py'"
-        raise UsageError(f"nothing was started: {_NO_SCRIPT}", fix=fix, code=none.code)
-    output.remark(f"{none.message}: this is what `autoresearch init` does")
-    wrote: dict[str, str] = {}
-    first = _blueprint_file(blueprint, "", "", wrote, asking=asking)
-    if not first["blueprint"]:
-        raise UsageError("nothing was started: no command that trains was named", code=none.code)
-    wrote |= _settings_file(root)
-    remarks = [*first.get("remarks", ()), *(_campaign_file(root, wrote, asking=asking)["remarks"] if campaign else ())]
-    remarks = [one for one in remarks if _COMMIT not in one]  # `first_commit` comes next
-    for line in (*(_wrote(os.path.relpath(path), words) for path, words in wrote.items()), *remarks):
-        output.remark(line)
-
-
-def first_commit(root: Path, *, asking: bool) -> None:
-    """Make a folder that is in no repository one, with a commit of its files, if that is wanted."""
-    from autoresearch.git_repo import checkout
-    from autoresearch.git_repo.snapshot import begin_repository
-
-    found = checkout.locate(root)
-    if not isinstance(found, checkout.NoCheckout) or found.remedy != checkout.INIT or root == Path.home():
-        return
-    if asking and not output.confirmed(f"A campaign keeps each idea on a git branch; `git init` in {root}?"):
-        return
-    commit, left_out = begin_repository(root)
-    left = f"; left out: {', '.join(map(str, left_out[:5]))}" if left_out else ""
-    output.remark(f"{root} is a git repository now; its first commit is {commit[:12]}, of what is there{left}")
-
-
 def _blueprint_file(
     path: Path, command: str, metric: str, wrote: dict[str, str], *, asking: bool, trying: float = 0.0,
     own: Set[Path] = frozenset(),
@@ -161,7 +100,7 @@ def _blueprint_file(
     trying: seconds that the command runs to show its numbers. own: files that may be written anew, the command as it
     is there if none is named.
     """
-    from autoresearch.lab.campaign_setup import first_blueprint as first
+    from autoresearch.lab.campaign_setup import first_files as first
     from autoresearch.lab.render import render_blueprint
 
     root, purpose = path.parent, ""
@@ -199,13 +138,13 @@ def _blueprint_file(
         metric = output.answered("Which metric is the objective (empty: none)?", metric or likeliest)
         purpose, remarks = output.answered("What is the experiment for, in a sentence (may be empty)?"), []
     number = next((one for one in numbers if one.name == metric), None)
-    fields = first.first_blueprint(root, command, metric, purpose, path)
-    fields = replace(fields, source=(number.file,) if number and number.file else ())
-    if asking and metric and not fields.direction:
-        fields = replace(fields, direction=asked_direction(f"Are higher or lower values of {metric} better?"))
-    first.write_file(path, render_blueprint(fields))
-    missing = () if metric or trainer.named else ("--metric", numbers[0].name) if numbers else ("--try", "60s")
-    way = fields.direction or "whether a higher or a lower one is better is for you to say: `- direction:`"
+    blueprint = first.first_blueprint(root, command, metric, purpose, path)
+    notes = replace(blueprint.notes, source=(number.file,) if number and number.file else ())
+    if asking and metric and not notes.direction:
+        notes = replace(notes, direction=asked_direction(f"Are higher or lower values of {metric} better?"))
+    first.write_file(path, render_blueprint(replace(blueprint, notes=notes)))
+    missing = ("--metric", numbers[0].name) if numbers else () if trying else ("--try", "60s")
+    way = notes.direction or "whether a higher or a lower one is better is for you to say: `- direction:`"
     wrote[str(path)] = f"`{command}`; " + (f"{metric} counts ({way})" if metric else "no metric is named in it")
     if metric and numbers and not number:
         remarks.append(f"{metric} was not printed")
@@ -214,9 +153,9 @@ def _blueprint_file(
     return result | {
         "launch_command": command,
         "metric": metric,
-        "direction": fields.direction,
+        "direction": notes.direction,
         "numbers": [asdict(one) | {"words": str(one)} for one in numbers],
-        "missing": missing,
+        "missing": () if metric or trainer.named else missing,
         "remarks": remarks,
     }
 
@@ -241,12 +180,11 @@ def _campaign_file(
 ) -> dict[str, Any]:
     """Write the campaign file of the blueprint, unless there is one that is not its `own`; ask for its space."""
     from autoresearch.git_repo import checkout
-    from autoresearch.lab.campaign_setup.first_blueprint import write_file
-    from autoresearch.lab.campaign_setup.first_campaign import first_campaign
+    from autoresearch.lab.campaign_setup.first_files import first_campaign, write_file
 
     path, remarks = root / CAMPAIGN, []
     found = checkout.find(root)
-    if found is None or not found.head:  # `campaign` in a folder without any file of ours offers to do it
+    if found is None or not found.head:
         remarks.append(f"a campaign keeps each idea on a git branch, and there is no commit yet; type: {_COMMIT}")
     if path.exists() and path not in own:
         return {"campaign": str(path), "settings": {}, "remarks": remarks}
@@ -260,7 +198,7 @@ def _campaign_file(
 
 def _asked_space(settings: Mapping[str, object]) -> str:
     """The space that a person at the keyboard writes, as a line of the campaign file; "" for later."""
-    from autoresearch.lab.campaign_setup.first_campaign import space_line
+    from autoresearch.lab.campaign_setup.first_files import space_line
 
     output.remark(f"it takes {', '.join(key if one is None else f'{key} ({one})' for key, one in settings.items())}")
     while answer := output.answered("What may the ideas vary, such as `lr: [0.1, 0.3]` (empty: say it later)?"):
@@ -276,7 +214,7 @@ def _asked_space(settings: Mapping[str, object]) -> str:
 
 def show() -> CommandResult:
     """Every setting, its value, and where the value comes from."""
-    from autoresearch.commands.notice_checks import recipients_shown
+    from autoresearch.commands.doctor import recipients_shown
 
     found = project.load(Path.cwd(), environ=os.environ)
     declared = [_declared(name, found) for name in found.launchers]
@@ -370,7 +308,7 @@ def clean(
     yes: Annotated[bool, Option("--yes", help="Remove it; otherwise it is only listed.")] = False,
     every: Annotated[bool, Option("--all", help="Of all projects of this account.")] = False,
 ) -> CommandResult:
-    """Remove worktrees, ended tmux sessions and caches of campaigns and runs of this project that are over.
+    """Remove worktrees and caches of campaigns of this project that are over.
 
     Branches, ledgers, results and run directories stay, and so does a worktree with changes that no commit holds.
     """
@@ -379,8 +317,7 @@ def clean(
     from autoresearch.lab.disk import cleaning
 
     of_project = None if every else current_project()
-    socket = project.load(Path.cwd(), environ=os.environ).text("tmux_socket")
-    cleaned = (cleaning.remove_leftovers if yes else cleaning.find_leftovers)(parts(), of_project, socket)
+    cleaned = (cleaning.remove_leftovers if yes else cleaning.find_leftovers)(parts(), of_project)
     again = ["autoresearch clean --all --yes" if every else "autoresearch clean --yes"]
     payload: dict[str, Any] = {
         "state": "cleaned" if yes else "planned",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_PROOFS = 5
 _COMMIT = later(r"[0-9a-f]{6,40}\Z")
-_USAGE = "autoresearch prove HEAD --against main -- python train.py"
+_USAGE = "autoresearch prove --against HEAD -- python train.py"
 
 
 def prove(
@@ -35,6 +35,7 @@ def prove(
     metric: Annotated[str, Option(help="The number that counts, if it is not found.")] = "",
     direction: DirectionWord = "",
     at_least: Annotated[str, Option(metavar="GAIN", help="It has to exceed this: 0.02, or 0.5%.")] = "",
+    seed: Annotated[str, Option(metavar="SEED", help="What takes it: a setting, or random, fixed, none.")] = "",
     budget: Annotated[str, Option(metavar="DURATION", help="Time that it may take in all.")] = "",
     launcher: Annotated[
         str, Option(metavar="TARGETS", help="Where: local:2, ssh:gpu1:4, slurm:8.", checked=target_named)
@@ -47,8 +48,8 @@ def prove(
 ) -> CommandResult:
     """Tell whether one version of the code, or one command, is better than another, by fresh runs of both.
 
-    `prove HEAD --against main -- uv run train.py`; `prove mine theirs`; `prove -- 'python a.py' 'python a.py --lr 1'`
-    (whether the second is better than the first). The same line again goes on where it was.
+    `prove --against HEAD -- uv run train.py` (the working tree as it is); `prove mine theirs`; `prove -- 'python a.py'
+    'python a.py --lr 1'` (whether the second is better than the first). The same line again goes on where it was.
     """
     from autoresearch.lab.campaign_setup.campaign_goal import what_counts
     from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
@@ -63,7 +64,7 @@ def prove(
     candidate, baseline, blueprint = _sides(list(words or ()), against)
     parts, here = real_parts(), Path.cwd()
     asking = not (dry_run or output.typed.as_json or output.agent_or_pipe())
-    path, is_new = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget, direction)
+    path, is_new = proof_file(candidate, baseline, here, metric, blueprint, at_least, budget, direction, seed)
     with provisional(path.parent, is_new, planned=dry_run):
         if not candidate.revision:
             raise_on_errors(resolve_blueprint(read_blueprint(path.parent / "candidate.md"), environ=os.environ))
@@ -97,8 +98,9 @@ def prove(
 
 def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
     """The two sides, and the project's blueprint where no command was typed."""
-    from autoresearch.lab.campaign_setup.first_blueprint import training_command
+    from autoresearch.lab.campaign_setup.first_files import training_command
     from autoresearch.lab.campaign_setup.proof import Side
+    from autoresearch.lab.campaign_setup.read_setup import WORKING_TREE
     from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 
     command = output.typed.behind
@@ -113,7 +115,7 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
         if len(command) != 2:
             raise UsageError("what is to be compared? name two revisions, or two commands as one word each", fix=_USAGE)
         return Side(command[1]), Side(command[0]), None
-    revisions += [against] if against else []
+    revisions = [*(revisions or [WORKING_TREE]), against] if against else revisions
     if len(revisions) > 2:
         raise UsageError(f"two revisions are compared, and {len(revisions)} are named", fix=_USAGE)
     if len(revisions) < 2:
@@ -132,9 +134,8 @@ def _sides(words: list[str], against: str) -> tuple[Side, Side, Path | None]:
 def _proof_result(campaign_dir: CampaignDir) -> CommandResult:
     """What is shown so far. Once it stands still, it exits with 0 only where it has an answer."""
     payload = payload_of(campaign_dir, state_of(campaign_dir))
-    lines = [payload["sentence"], f"records: {output.near(campaign_dir.path)}"]
-    rings = payload["sentence"] if payload["proved"] is not None else ""
-    return CommandResult(payload, lines, payload["exit_code"] or 0, rings=rings)
+    lines = [payload["sentence"], f"records: {campaign_dir.path}"]
+    return CommandResult(payload, lines, payload["exit_code"] or 0)
 
 
 def audit(

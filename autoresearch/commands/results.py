@@ -9,12 +9,10 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 from autoresearch.commands import Option, Positional, output
 from autoresearch.commands.layout import Column, Whole, grid, width_of
-from autoresearch.commands.name_lookup import target_named
 from autoresearch.commands.output import CommandResult, LogLine
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.text.numbers import span
@@ -48,13 +46,13 @@ def report(
     campaign_dir = campaign_registry.find(name, parts)
     state = state_of(campaign_dir)
     written = write_report(campaign_dir, state, stand_at(state, parts.clock()))
-    files = [path for path in (written.markdown, written.page, written.picture) if path]
+    files = list(written)
     for remark in written.remarks:
         output.remark(remark)
     payload: dict[str, Any] = {"campaign": state.spec.name, "directory": str(campaign_dir.path)}
     payload |= {"files": [*map(str, files)], "remarks": list(written.remarks), "next": []}
     names = ", ".join(path.name for path in files)
-    lines = [f"wrote {names} in {output.near(campaign_dir.path)}"]
+    lines = [f"wrote {names} in {campaign_dir.path}"]
     if state.spec.prove:
         payload |= asdict(proof_now(campaign_dir, state))
         lines.append(payload["sentence"])
@@ -177,22 +175,16 @@ def _or(value: object) -> str:
 
 def repro(
     row: Annotated[str, Positional(metavar="ROW", show_default=False, help="Run id, slug, CAMPAIGN:INDEX[.N].")],
-    run: Annotated[bool, Option("--run", help="Launch it as a new run.")] = False,
-    launcher: Annotated[str, Option(metavar="TARGET", help="Where it goes with --run.", checked=target_named)] = "",
 ) -> CommandResult:
-    """Print a row's commit, and what to type to run it by hand; with --run, launch it."""
-    from autoresearch.lab import settings as project
+    """Print a row's commit, and what to type to run it by hand."""
     from autoresearch.lab.results import row_lookup
-    from autoresearch.lab.results.original_run import read_original
-    from autoresearch.lab.results.repro import run_again
+    from autoresearch.lab.results.repro import read_original
 
-    parts = real_parts()
-    match = row_lookup.find(row, parts)
+    match = row_lookup.find(row, real_parts())
     original, known = read_original(match, os.environ), match.row
     payload: dict[str, Any] = {
         "row": known.run_id,
         "row_dir": known.run_dir,
-        "run": None,
         "commit": known.commit,
         "command_line": original.blueprint.launch_command,
         "seed": known.seed,
@@ -200,23 +192,12 @@ def repro(
         "value": known.metric_value,
         "lines": list(original.lines()),
     }
-    if not run:
-        payload["next"] = [f"autoresearch repro {row} --run"]
-        value = f", {known.metric_name} = {output.number(known.metric_value)}" if known.status else ""
-        seed = "" if known.seed is None else f", seed {known.seed}"
-        lines = [
-            f"{known.run_id} in {known.run_dir} (commit {known.commit[:12]}{value}{seed})",
-            f"to run it by hand, where it writes what it wrote, such as {original.spec.result_dir}; --run does not:",
-            *(Whole(f"  {line}") for line in payload["lines"]),
-        ]
-        return CommandResult(payload, lines)
-    flags = {"launcher": launcher, "tmux_socket": match.campaign.tmux_socket if match.campaign else ""}
-    settings = project.load(original.checkout.root, environ=os.environ, flags=flags)
-    launched = run_again(original, settings, parts)
-    spec, attach = launched.spec, launched.attach
-    payload |= {"run": spec.run, "session": spec.session, "attach": attach, "branch": spec.branch, "state": "running"}
-    payload |= {"run_dir": spec.run_dir, "ledger": spec.ledger, "worktree": Path(spec.blueprint).parents[1]}
-    payload |= {"checked_out": spec.commit, "result_dir": spec.result_dir, "command_line": spec.command}
-    payload["next"] = [f"autoresearch wait {spec.run} --for 100s", f"autoresearch compare {row} {spec.run}"]
-    lines = [f"{spec.run} in {spec.run_dir} runs in {spec.session}", f"attach: {attach}"]
+    value = f", {known.metric_name} = {output.number(known.metric_value)}" if known.status else ""
+    seed = "" if known.seed is None else f", seed {known.seed}"
+    lines = [
+        f"{known.run_id} in {known.run_dir} (commit {known.commit[:12]}{value}{seed})",
+        f"to run it by hand, where it writes what it wrote, such as {original.spec.result_dir}; `autoresearch run --` "
+        "before the last line has it watched and recorded:",
+        *(Whole(f"  {line}") for line in payload["lines"]),
+    ]
     return CommandResult(payload, lines)

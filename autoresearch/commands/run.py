@@ -14,10 +14,10 @@ from autoresearch.commands import REPAIRED, Option, Positional, output
 from autoresearch.commands.name_lookup import DirectionWord, target_named
 from autoresearch.commands.output import CommandResult, TableRows
 from autoresearch.commands.wiring import parts as real_parts
-from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
+from autoresearch.errors import AutoresearchError, UsageError
 from autoresearch.lab import settings as project
-from autoresearch.lab.launch.experiment import Experiment, planned
-from autoresearch.lab.resolve.resolve_run import ResolvedRun
+from autoresearch.lab.launch.experiment import begin, planned
+from autoresearch.lab.resolve.resolve_run import ResolvedRun, RunOptions
 from autoresearch.records.rundir import RunDir
 
 
@@ -26,7 +26,6 @@ def run(
     command: Annotated[list[str] | None, Positional(metavar="[-- COMMAND...]", show_default=False)] = None,
     detach: Annotated[bool, Option("--detach", help="Return as soon as it runs.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Say what would happen; change nothing.")] = False,
-    yes: Annotated[bool, Option("--yes", help="Do not ask; where there is no blueprint, write it.")] = False,
     first_step_timeout: Annotated[str, Option(metavar="DURATION", help="Limit to the first step; strict.")] = "",
     max_time: Annotated[str, Option(metavar="DURATION", help="Limit in all.")] = "",
     stall_timeout: Annotated[str, Option(metavar="DURATION", help="End it when no event came for so long.")] = "",
@@ -58,7 +57,7 @@ def run(
         from autoresearch.lab.campaign_setup.proof import provisional, typed_blueprint
 
         path, is_new = typed_blueprint(typed, Path.cwd())
-        blueprint, written = output.near(path), provisional(path, is_new, planned=dry_run)
+        blueprint, written = os.path.relpath(path), provisional(path, is_new, planned=dry_run)
     elif not blueprint:
         raise UsageError(
             "what is to be run? neither a command nor a blueprint was named",
@@ -77,27 +76,18 @@ def run(
         "gpus": gpus,
         "gpu_check": "no" if no_gpu_check else "",
     }
-    asking = not (dry_run or yes or output.typed.as_json or output.agent_or_pipe())
-    wrote = _first_blueprint(path, asking=asking, yes=yes and not dry_run)
     with written:
         settings = project.load(path.absolute().parent, environ=os.environ, flags=flags)
-        experiment = Experiment(path, settings, real_parts(), fix_of, note, objective=(metric, direction))
-        if dry_run or (wrote and asking):
-            what = plan(*planned(experiment), blueprint)
-            if dry_run or what.exit_code:
-                return what
-            output.show(what)
-            if not output.confirmed("Start it?"):
-                return CommandResult({})
+        options = RunOptions(settings, real_parts(), fix_of=fix_of, objective=(metric, direction))
+        if dry_run:
+            return plan(*planned(path, options), blueprint)
         # none of it is for a plan
-        from autoresearch.commands.notice_checks import warn_of_recipients
-        from autoresearch.commands.started_run import follow_to_end, living_result
-        from autoresearch.lab.launch.experiment import begin
+        from autoresearch.commands.run_view import follow_to_end, living_result
+        from autoresearch.lab.notices.run_notices import project_recipients
 
-        started = begin(experiment)
-    for line in started.remarks:
+        started = begin(path, options, note)
+    for line in (*started.remarks, *project_recipients(path.absolute().parent).warnings):
         output.remark(line)
-    warn_of_recipients(path.absolute().parent)
     more: dict[str, Any] = {"remarks": list(started.remarks)}
     if typed:
         more["blueprint"] = str(path)
@@ -106,7 +96,7 @@ def run(
     refused = rundir.order.exists() and rundir.exit_record.exists()  # its target would not take it
     if detach and not refused:
         return living_result(started.launched, more)
-    return follow_to_end(started.launched, experiment.parts, more=more)
+    return follow_to_end(started.launched, options.parts, more=more)
 
 
 def typed_command(words: Sequence[str]) -> str:
@@ -132,21 +122,6 @@ def typed_command(words: Sequence[str]) -> str:
     return shlex.join(words) if more else first
 
 
-def _first_blueprint(path: Path, *, asking: bool, yes: bool) -> bool:
-    """Write a blueprint that was named and is missing, as `init` does, where the folder has none; whether it did."""
-    folder = path.absolute().parent
-    if path.suffix != ".md" or os.path.lexists(path) or not folder.is_dir():
-        return False
-    from autoresearch.commands.project import first_files
-    from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
-
-    if any(map(is_blueprint, folder.glob("*.md"))):
-        return False
-    missing = NotFoundError(f"there is no blueprint {path}", fix="autoresearch init", code="no_blueprint")
-    first_files(missing, path.absolute(), asking=asking, yes=yes, campaign=False)
-    return True
-
-
 def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], blueprint: str) -> CommandResult:
     """All that was found, and at the end all that refuses the run; it exits as the first of these."""
     from autoresearch.core.blueprint.finding import one_of_a_kind
@@ -157,7 +132,6 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
     script = f"{trainer.started.where}:{trainer.started.line}" if trainer.started and trainer.started.where else ""
     gpus = trainer.gpus_needed(options.environment)
     count = None if target.is_local else options.remote_gpus.at(target)
-    environment = {**spec.environment, **(options.caches if target.is_local else {})}
     asking = f", asking for {count} GPU{'s' if count > 1 else ''}" if count else ""
     known = facts(spec) | {
         "branch": spec.branch or f"none: {options.no_git}",
@@ -169,7 +143,7 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
         ["command", spec.command],
         *([name, value] for name, value in known.items() if name != "environment"),
         ["first step", resolved_run.first_step_rule],
-        *(["env", f"{name}={value}"] for name, value in environment.items()),
+        *(["env", f"{name}={value}"] for name, value in spec.environment.items()),
         *(["note", line] for line in spec.notes.splitlines() if line.strip()),
         *(["remark", words] for words in one_of_a_kind(resolved_run.findings)),
     ]
@@ -206,7 +180,7 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
             "grace_s": limits.grace_s,
         },
         "sources": [{"format": str(source.format), "path": source.path} for source in spec.sources],
-        "environment": environment,
+        "environment": dict(spec.environment),
         "prepare": list(spec.prepare),
         "evaluate": list(spec.evaluate),
         "evaluate_s": spec.evaluate_s,
@@ -215,7 +189,6 @@ def plan(resolved_run: ResolvedRun, refusals: Sequence[AutoresearchError], bluep
         "result_dir": spec.result_dir,
         "run_dir": spec.run_dir,
         "ledger": spec.ledger,
-        "files": [spec.result_dir, spec.run_dir, spec.ledger],
         "notes": spec.notes,
         "findings": [str(finding) for finding in resolved_run.findings],
         "next": [line],

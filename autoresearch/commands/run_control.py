@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 def stop(
     run: Annotated[str, Positional(metavar="RUN")] = "last",
-    drain: Annotated[bool, Option("--drain", help="Let it finish its current step.")] = False,
     reason: Annotated[str, Option(help="Why; goes into the records. Needed without a terminal.")] = "",
     no_wait: Annotated[bool, Option("--no-wait", help="Do not wait for the end.")] = False,
 ) -> CommandResult:
@@ -33,7 +32,7 @@ def stop(
     """
     from autoresearch.lab.runs import run_status
     from autoresearch.lab.runs.adopt import adopt, kept_fresh
-    from autoresearch.lab.runs.watch import Watcher
+    from autoresearch.lab.runs.run_status import Watcher
 
     parts = real_parts()
     recorded = lookup.recorded(run, parts, instead="campaign stop")
@@ -43,7 +42,7 @@ def stop(
         return _closed(outcome, parts)
     if not reason and not sys.stdin.isatty():
         raise UsageError("stop without a terminal needs --reason", fix=f"autoresearch stop {run} --reason 'why'")
-    sessions.ask_to_stop(rundir, reason or "asked for at the terminal", drain=drain)
+    sessions.ask_to_stop(rundir, reason or "asked for at the terminal")
     watcher, asked = Watcher([rundir]), time.monotonic()
     with kept_fresh(rundir, parts):
         while not no_wait and rundir.state() not in (RunState.ENDED, RunState.DEAD, RunState.UNREACHABLE):
@@ -67,12 +66,12 @@ def stop(
 def _closed(outcome: Outcome, parts: Parts) -> CommandResult:
     """End what is left of a run that is over; exits 5 where the port of its server stays taken."""
     from autoresearch.lab.runs.processes import sweep
-    from autoresearch.trainers import ask, registry
+    from autoresearch.trainers import registry
 
     more: dict[str, Any] = {}
     if outcome.spec.swarm is not None:
         lines: list[str] = []
-        server = ask.server(registry.by_name(outcome.spec.trainer))
+        server = registry.server(registry.by_name(outcome.spec.trainer))
         more["down"] = server.stop_server(
             str(outcome.rundir.path), sweep, lines.append if output.typed.as_json else output.say
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 import time
@@ -20,13 +19,15 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.events import Event
 from autoresearch.records.events import read as read_events
-from autoresearch.records.lines import tail
+from autoresearch.records.recorded_run import RecordedRun
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.log_follower import LogFollower
 
 if TYPE_CHECKING:
+    from autoresearch.lab.launch.launch import Launched
     from autoresearch.lab.parts import Parts
     from autoresearch.lab.runs.run_status import RunStatus
-    from autoresearch.records.recorded_run import Outcome, RecordedRun
+    from autoresearch.records.recorded_run import Outcome
 
 REFRESH_S = 1.0
 SHOWN = 100  # characters of the newest output
@@ -49,7 +50,7 @@ def living_lines(payload: Mapping[str, Any], run_state: RunState, *, event: str 
     spans = [span(payload[key]) for key in ("elapsed_s", "deadline_s")]
     return [
         f"{payload['run']}: {run_state.value}, {event}step {payload['step']}, elapsed {spans[0]}, limit in {spans[1]}",
-        *elsewhere(payload, run_state),
+        *elsewhere_line(payload, run_state),
         *more,
         *(f"  | {line}" for line in payload.get("tail", ())),
     ]
@@ -67,7 +68,7 @@ def use_line(use: Mapping[str, Any]) -> str:
     return f"uses: {'; '.join(words)}"
 
 
-def elsewhere(payload: Mapping[str, Any], run_state: RunState) -> list[str]:
+def elsewhere_line(payload: Mapping[str, Any], run_state: RunState) -> list[str]:
     """A line about where a run is that is not here."""
     if not payload.get("place"):
         return []
@@ -91,7 +92,7 @@ class LiveView:
 
     def news(self) -> list[Event]:
         """Events since the last look that are worth a line."""
-        from autoresearch.lab.runs.watch import WAKING
+        from autoresearch.lab.runs.run_status import WAKING
 
         fresh, self.seq = read_events(self.recorded.rundir.events, self.seq)
         return [e for e in fresh if e.event in WAKING or e.event in ("started", "prepared", "cleaned")]
@@ -110,6 +111,8 @@ class LiveView:
 
     def line(self) -> list[Part]:
         """The live line: bar, step of total, metric and its sparkline, time left, or to the limit, what is awaited."""
+        from autoresearch.lab.runs.run_status import total_of
+
         now, spec = self.stand(), self.recorded.spec
         parts: list[Part] = []
         left = f"limit in {span(now.left_s)}"
@@ -153,18 +156,10 @@ class LiveView:
         return line, pause
 
 
-def total_of(log: Path, step: int) -> int | None:
-    """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
-    text = tail(log, 16_384).decode("utf-8", "replace")
-    found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
-    total = int(found[-1]) if found else 0
-    return total if total >= max(2, step) else None
-
-
 def follow(recorded: RecordedRun, parts: Parts) -> Outcome:
     """Watch until the run is over and collected, live or with a report now and then. Ctrl-C leaves the run alone."""
     from autoresearch.lab.runs.adopt import adopt, kept_fresh
-    from autoresearch.lab.runs.watch import Watcher
+    from autoresearch.lab.runs.run_status import Watcher
 
     rundir, view = recorded.rundir, LiveView(recorded)
     began = time.monotonic()
@@ -223,17 +218,59 @@ def event_line(event: Event) -> str:
     return f"{stamp}{words}"[:300]
 
 
+# ------------------------------------------------------------------------------------------ just started
+
+
+def _already(launched: Launched) -> str:
+    """That it lives, and where: another target may have been asked for. "" for a run that has just been started."""
+    from autoresearch.lab.runs.run_status import elsewhere
+
+    if not launched.already:
+        return ""
+    place = elsewhere(RunDir(Path(launched.spec.run_dir))).get("place")
+    return f"is already running at {place}" if place else "is already running"
+
+
+def living_result(launched: Launched, more: Mapping[str, Any]) -> CommandResult:
+    """That it lives, and where everything of it is."""
+    spec = launched.spec
+    payload = living_payload(RecordedRun(RunDir(Path(spec.run_dir)), spec)) | {
+        "already_running": launched.already,
+        "attach": launched.attach,
+        "next": [f"autoresearch wait {spec.run} --for 100s", f"autoresearch status {spec.run}"],
+        **more,
+    }
+    lines = [
+        f"{spec.run} {_already(launched) or 'runs'} in {spec.session}",
+        f"records: {spec.run_dir}",
+        f"attach: {launched.attach}",
+        f"log: {payload['log_path']}",
+    ]
+    return CommandResult(payload, lines)
+
+
+def follow_to_end(launched: Launched, parts: Parts, *, more: Mapping[str, Any]) -> CommandResult:
+    """Watch a run until it is recorded; what came of it, with `more` keys. It exits as the run ended."""
+    recorded = RecordedRun(RunDir(Path(launched.spec.run_dir)), launched.spec)
+    output.remark(f"{launched.spec.run} {_already(launched) or 'started'}; {launched.attach}")
+    try:
+        outcome = follow(recorded, parts)
+    except KeyboardInterrupt:
+        message = f"the run goes on without this terminal: autoresearch wait {launched.spec.run}"
+        raise KeyboardInterrupt(message) from None
+    return outcome_result(outcome, exit_code=outcome.exit_code, more=more)
+
+
 # ------------------------------------------------------------------------------------------ when it is over
 
 
 def outcome_result(
-    outcome: Outcome, *, exit_code: int = 0, more: Mapping[str, Any] | None = None, rings: bool = False
+    outcome: Outcome, *, exit_code: int = 0, more: Mapping[str, Any] | None = None
 ) -> CommandResult:
     """What happened and where the records are, with `more` keys."""
     payload = outcome.payload() | {"exit_code": outcome.exit_code, "next": _next(outcome)}
-    bell = f"{outcome.spec.slug}: {outcome.exit.ending.wording}" if rings else ""
     rows = [TableRows(_outcome_rows(outcome))]
-    return CommandResult(payload | dict(more or {}), rows, exit_code=exit_code, rings=bell)
+    return CommandResult(payload | dict(more or {}), rows, exit_code=exit_code)
 
 
 def _outcome_rows(outcome: Outcome) -> list[list[str]]:
@@ -250,7 +287,7 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
     failure = f"{row.failure}: {outcome.failure_line or end.reason}"[:800] if row.failure else ""
     log = outcome.where_now(Path(spec.result_dir) / "experiment_log.md")
     rows = [
-        ["run", f"{spec.run} in {output.near(rundir.path)}"],
+        ["run", f"{spec.run} in {rundir.path}"],
         ["ended", f"{end.ending.wording}, return code {code}, after {span(end.duration_s)}"],
         ["verdict", row.shown_status],
         ["first step", first],
@@ -258,10 +295,10 @@ def _outcome_rows(outcome: Outcome) -> list[list[str]]:
         ["steps", outcome.steps_read],
         ["failure", failure],
         ["branch", f"{spec.branch} at {spec.commit[:12]}" if spec.commit else f"none: {spec.no_snapshot}".rstrip(": ")],
-        ["results", output.near(outcome.results)],
-        ["records", output.near(log)],
-        ["log", output.near(rundir.log)],
-        ["ledger", output.near(spec.ledger)],
+        ["results", str(outcome.results)],
+        ["records", str(log)],
+        ["log", str(rundir.log)],
+        ["ledger", spec.ledger],
         *(["tracker", url] for url in outcome.run_urls),
         *(["warning", text] for text in outcome.warnings[:3] if not spec.no_snapshot or text != spec.unkept),
     ]

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from autoresearch.commands import Option, Positional
 from autoresearch.commands.output import CommandResult
 from autoresearch.core.blueprint.fields import limit
-from autoresearch.core.run.scaffold import Endpoint, HasScaffold, ScaffoldOptions, Templates
+from autoresearch.core.run.hooks import Endpoint, HasScaffold, ScaffoldOptions, Templates
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
 

@@ -42,30 +42,18 @@ UNTIL_STEPS = ("tail", "newest_output")  # on a tick only where there is somethi
 
 def status(
     run: Annotated[str, Positional(metavar="RUN", show_default=False)] = "",
-    as_exit_code: Annotated[bool, Option("--exit-code", help="Exit 6 if a run cannot be recorded.")] = False,
-    watch: Annotated[
-        bool, Option("--watch", help="The table of all runs, drawn again every two seconds.")
-    ] = False,
-    target: Annotated[
-        str, Option(metavar="TARGET", help="Only runs there: local, slurm, ssh:gpu1, a name.")
-    ] = "",
-    campaign: Annotated[str, Option(metavar="NAME", help="Only runs of this campaign.")] = "",
-    state: Annotated[str, Option(metavar="STATE,...", help="Only runs in these states.")] = "",
     last: Annotated[int, Option(metavar="N", help="With so many of the last runs that ended.")] = 0,
-    limit: Annotated[int, Option(metavar="N", help="Rows of a table that is drawn once; 0: all.")] = output.MAX_LINES,
-) -> CommandResult | int:
+    limit: Annotated[int, Option(metavar="N", help="Rows of the table; 0: all.")] = output.MAX_LINES,
+) -> CommandResult:
     """What a run is doing, or a table of all at all targets; after a crash or a reboot, the dead are recorded first."""
     parts = real_parts()
     if run:
         return _one(run, parts)
-    from autoresearch.commands import overview as table
+    from autoresearch.commands.overview import overview_of
 
     if last < 0 or limit < 0:
         raise UsageError("--last and --limit are numbers of rows, from 0")
-    shows = table.run_filter(target, campaign, state)
-    if watch and table.can_draw_again():
-        return table.watch(parts, shows, ended=last)
-    return table.once(parts, shows, ended=last, limit=limit, as_exit_code=as_exit_code)
+    return overview_of(parts, ended=last, limit=limit)
 
 
 def _one(run: str, parts: Parts) -> CommandResult:
@@ -80,7 +68,7 @@ def _one(run: str, parts: Parts) -> CommandResult:
     payload = living_payload(recorded, LINES) | {
         "attach": info.attach if info else None,
         **({"server_session": server.session, "server_attach": server.attach} if server else {}),
-        **(use := use_of(rundir, recorded.spec)),
+        **(use := use_of(recorded)),
         "next": [f"autoresearch wait {recorded.spec.run} --for 100s"],
     }
     more = [use_line(use)] if use else []
@@ -136,7 +124,7 @@ def wait(
         pause = min(2 * pause, RECORD_S)
         state, outcome = adopt(named, parts)
     if outcome is not None:
-        return outcome_result(outcome, exit_code=1 if as_exit_code else 0, rings=True)
+        return outcome_result(outcome, exit_code=1 if as_exit_code else 0)
     brief = output.typed.as_json and not news
     event = news[-1].event if news else "tick"
     payload = living_payload(recorded, tail if tail is not None else 0 if brief else LINES) | {
@@ -167,7 +155,7 @@ def _wait_for_session(name: str, until: float, parts: Parts) -> CommandResult:
 
 def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -> tuple[list[Event], int]:
     """What happens until then; a run elsewhere is looked at meanwhile, and a person sees the live line."""
-    from autoresearch.lab.runs.watch import wait_for_news
+    from autoresearch.lab.runs.run_status import wait_for_news
 
     rundir, view = recorded.rundir, LiveView(recorded)
     if not rundir.state().lives:
@@ -186,7 +174,7 @@ def _news_until(recorded: RecordedRun, parts: Parts, since: int, until: float) -
 def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exit_code: bool) -> CommandResult:
     """Wait for the next row, a pause or the end of a campaign; `since` is a number of rows, -1 for as many as now."""
     from autoresearch.commands import campaign_view
-    from autoresearch.commands.campaign_view import STOOD_STILL, live_parts, mark_of, state_of
+    from autoresearch.commands.campaign_view import live_parts, mark_of, state_of
     from autoresearch.core.controller.sentences import row_line
 
     rows, phase = mark_of(campaign_dir)
@@ -203,6 +191,6 @@ def _wait_for_row(campaign_dir: CampaignDir, until: float, since: int, *, as_exi
     latest = max(state.rows, key=lambda row: row.ended or 0.0, default=None)
     ideas = [idea for idea in state.ideas if latest and idea.index == latest.index]
     last = [f"last: {row_line(state, idea, latest.run_id, alone=True)}" for idea in ideas if latest]
-    result = campaign_view.stand_result(campaign_dir, state, more=more, last=last, rings=STOOD_STILL)
+    result = campaign_view.stand_result(campaign_dir, state, more=more, last=last)
     ended = as_exit_code and result.payload["state"] == "ended"
-    return CommandResult(result.payload, result.lines, exit_code=int(ended), rings=result.rings)
+    return CommandResult(result.payload, result.lines, exit_code=int(ended))

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autoresearch.lab.parts import Parts
 from autoresearch.records.index import Index
 
 if TYPE_CHECKING:
+    from autoresearch.core.run.hooks import HostServices
     from autoresearch.core.run.job_launcher import JobLauncher
-    from autoresearch.core.run.server import HostServices
     from autoresearch.core.run.targets import Target
     from autoresearch.launchers.tmux import TmuxLauncher
 
@@ -25,7 +25,7 @@ def parts() -> Parts:
 
 def host_services() -> HostServices:
     """What the programs of a trainer's server get of this machine."""
-    from autoresearch.core.run.server import HostServices
+    from autoresearch.core.run.hooks import HostServices
 
     return HostServices(os.environ, str(Index().directory), _start_session, _tree_of)
 
@@ -57,10 +57,4 @@ def job_launcher(target: Target, environ: Mapping[str, str]) -> JobLauncher:
     """The launcher of a target that is not this machine's tmux."""
     from autoresearch.launchers.registry import launcher_of
 
-    return launcher_of(target, environ, _manifest)
-
-
-def _manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
-    from autoresearch.lab.render import manifest  # costs jinja2 and yaml, and is for Kubernetes alone
-
-    return manifest(template, values)
+    return launcher_of(target, environ)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from autoresearch.core.metrics.python_values import truth
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
+_YES, _NO = frozenset({"true", "yes", "on", "y", "1"}), frozenset({"false", "no", "off", "n", "0"})
 _CLOCK = later(r"(\d{1,2})(?::(\d\d))?\s?([ap]m)?", re.IGNORECASE)  # with minutes or am, pm
 
 Schema = dict[str, Any]
@@ -36,15 +36,14 @@ class ValueType(StrEnum):
     DURATION = "duration"
     DEADLINE = "duration, or time with or without a date"
     SWITCH = "true or false"
-    YES_NO = "yes or no"
     CHOICE = "one of"
     TEXT = "text"
     TEXTS = "text or list of texts"
     PATHS = "path, pattern, or list of them"
     COMMAND = "command, or list of words"
     SPACE = "mapping, or its file"
-    TARGETS = "targets of runs"
     QUEUE = "path or list of ideas"
+    SCREEN = "duration, or overrides: mapping"
     ANY = "text, number, list or mapping"
 
 
@@ -83,9 +82,11 @@ class Key:
                 return self._amount(value)
             case ValueType.DURATION:
                 return seconds(value)
+            case ValueType.SCREEN:
+                return _screen(value)
             case ValueType.DEADLINE:
                 return as_deadline(value, now)
-            case ValueType.SWITCH | ValueType.YES_NO:
+            case ValueType.SWITCH:
                 if (switch := truth(value)) is None:
                     raise ValueError(f"{value!r} is neither true nor false")
                 return switch
@@ -161,6 +162,26 @@ def seconds(value: Any) -> float:
     return found
 
 
+def _screen(value: Any) -> float | Mapping[Any, Any]:
+    """Seconds, or the settings of a cheap first run. ValueError for anything else."""
+    if not isinstance(value, Mapping):
+        return seconds(value)
+    match dict(value):
+        case {"time": time, **others} if not others:
+            return seconds(time)
+        case {"overrides": {**settings}, **others} if settings and not others:
+            return settings
+    raise ValueError(f"{value!r} is neither a duration nor settings, as {{overrides: {{steps: 20}}}}")
+
+
+def truth(value: object) -> bool | None:
+    """Parse a boolean, or a word for one as in YAML 1.1 (yes, on, y, 1 ...); None for anything else."""
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return True if word in _YES else False if word in _NO else None
+
+
 def as_deadline(value: Any, now: float) -> float:
     """Wall clock seconds: from a duration that begins now, a date and time, or a time of the day: the next such one."""
     import datetime  # takes 2 ms to import
@@ -189,7 +210,8 @@ _SAME = (  # words for one thing, of which no file has more than one
     *("count max_ideas num_ideas trials n_trials num_trials max_trials", "deadline time_budget"),
     *("timeout run_timeout time_per_run", "parallel concurrency n_jobs max_parallel", "metric objective"),
     "constraints constraint",
-    *("proposer sampler strategy algorithm", "launcher backend executor", "prune pruner early_stop early_stopping"),
+    *("proposer sampler strategy algorithm", "launcher backend executor"),
+    "screen prune pruner early_stop early_stopping",
 )
 
 
@@ -258,12 +280,11 @@ TYPE_SCHEMAS: Mapping[ValueType, Schema] = {
     ValueType.DURATION: _TIME,
     ValueType.DEADLINE: {**_TIME, "pattern": rf"{DURATION}|{_LIMITS}"},
     ValueType.SWITCH: _SWITCH,
-    ValueType.YES_NO: _SWITCH,
     ValueType.TEXT: {"type": ["string", "number", "null"]},
     ValueType.TEXTS: _TEXTS,
     ValueType.PATHS: {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}},
     ValueType.COMMAND: _TEXTS,
     ValueType.SPACE: {"type": ["object", "string", "null"], "minProperties": 1},
-    ValueType.TARGETS: {"type": ["string", "object", "array", "null"], "items": {"type": ["string", "object"]}},
     ValueType.QUEUE: {"type": ["string", "array", "null"]},
+    ValueType.SCREEN: {"anyOf": [_TIME, {"type": "object", "minProperties": 1, "maxProperties": 1}]},
 }

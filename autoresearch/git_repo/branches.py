@@ -35,20 +35,19 @@ def claim_branch(checkout: Checkout, name: str, commit: str, *, again: Callable[
         raise UsageError(f"{name[:80]!r} cannot be a branch name", hint="see `git help check-ref-format`")
     stem, wanted, number = name, name, 1
     for _ in range(ATTEMPTS):
-        if not (wanted == checkout.branch and not checkout.head):  # the unborn branch of a repository without a commit
-            try:
-                _update_ref(checkout, wanted, commit, "0" * len(commit))
-                failpoint("repository.claimed")
-                return wanted
-            except GitFailed as refusal:
-                if "cannot create" in refusal.stderr and (blocked := _shadowed(checkout, wanted)):
-                    stem = wanted = blocked
-                    number = 1
-                    continue
-                if not _taken(checkout, wanted, refusal):
-                    raise
-            if again(wanted):
-                return wanted
+        try:
+            _update_ref(checkout, wanted, commit, "0" * len(commit))
+            failpoint("repository.claimed")
+            return wanted
+        except GitFailed as refusal:
+            if "cannot create" in refusal.stderr and (blocked := _shadowed(checkout, wanted)):
+                stem = wanted = blocked
+                number = 1
+                continue
+            if not _taken(checkout, wanted, refusal):
+                raise
+        if again(wanted):
+            return wanted
         number += 1
         wanted = f"{stem}-{number}"
     raise ConflictError(f"{ATTEMPTS} branches named like {name} exist already", hint="choose another name")

@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import shlex
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,6 @@ from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.git import LIST, Git, GitFailed
 
 INIT = "`git init` there and commit"
-ABANDONED_S = 3600.0  # an older private index is abandoned
-_INDEX = "autoresearch-index-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +146,14 @@ def _reason(directory: Path, git_error: GitFailed) -> NoCheckout:
     return NoCheckout(f"git cannot read the repository of {directory}: {' '.join(said.split())}")
 
 
+def hide(checkout: Checkout, *directories: Path) -> None:
+    """Keep directories of ours out of `git status`, each by a .gitignore in it, unless it has one or lies outside."""
+    for directory in directories:
+        if checkout.root in Path(os.path.realpath(directory)).parents:
+            with contextlib.suppress(OSError), (directory / ".gitignore").open("x") as file:
+                file.write("*\n")
+
+
 @contextlib.contextmanager
 def private_index(checkout: Checkout) -> Iterator[Git]:
     """git on a copy of the user's index, outside the repository, so that the user's is read once and never written.
@@ -159,12 +164,7 @@ def private_index(checkout: Checkout) -> Iterator[Git]:
     import shutil
     import tempfile  # for a snapshot only, and takes milliseconds to import
 
-    oldest = time.time() - ABANDONED_S
-    for left in Path(tempfile.gettempdir()).glob(_INDEX + "*"):  # by an owner that was killed
-        with contextlib.suppress(OSError):
-            if left.stat().st_mtime < oldest:
-                shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_INDEX, ignore_cleanup_errors=True) as directory:
+    with tempfile.TemporaryDirectory(prefix="autoresearch-index-", ignore_cleanup_errors=True) as directory:
         index = Path(directory) / "index"
         with contextlib.suppress(FileNotFoundError), checkout.index.open("rb") as old, index.open("wb") as new:
             status = os.fstat(old.fileno())  # of the file being copied, even if the index is replaced meanwhile

@@ -1,25 +1,46 @@
-"""Commits by plumbing: a hypothesis is its parent plus patches, made in a private index, and whole files.
+"""Commits by plumbing: made in a private index, read without one, and written to a directory.
 
-No checkout is touched, no hook runs and nothing is signed; nothing refers to a commit until a branch is claimed.
+A hypothesis is its parent plus patches and whole files. No checkout is touched, no hook runs and nothing is signed;
+nothing refers to a commit until a branch is claimed.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout, private_index
-from autoresearch.git_repo.git import Git, GitFailed, path_in_tree, text
+from autoresearch.git_repo.git import Git, GitFailed, below, path_in_tree, text
+from autoresearch.git_repo.remove_tree import make_writable, remove_pipes
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import clean_text
 
 NAME, EMAIL = "autoresearch", "autoresearch@localhost"  # for machines without a configured identity
 FULL = ("-c", "core.sparseCheckout=false", "-c", "index.sparse=false")  # a sparse index omits parts of a tree
 STRICT = ("-c", "apply.ignoreWhitespace=no", "-c", "apply.whitespace=nowarn")
-_NAMELESS = ("tell me who you are", "auto-detect", "empty ident", "auto-detection is disabled")
+# Overrides user settings that would make git trust a file without checking it, or leave files out.
+EXACT = tuple(
+    part
+    for setting in (
+        "core.trustctime=true",
+        "core.checkStat=default",
+        "core.ignoreStat=false",
+        "core.fileMode=true",
+        "core.untrackedCache=false",
+        "core.sparseCheckout=false",
+        "index.sparse=false",
+        "submodule.recurse=false",
+        "advice.detachedHead=false",
+    )
+    for part in ("-c", setting)
+)
+_SUBMODULE = b"160000 "
 _PREFIXED = later(rb"^(?:diff --git \"?a/|--- \"?a/|\+\+\+ \"?b/)", re.MULTILINE)
 
 
@@ -74,11 +95,8 @@ def commit_hypothesis(
 
     `uncounted`: paths (files or directories) that are not code, such as the blueprint: they are committed, but not
     counted as changes. `when`: see `commit_tree`. Raises PatchError, UsageError for an impossible path, ConflictError
-    for a file in a directory's place, GitFailed if the repository cannot be used.
+    for a file to be removed that is not there, GitFailed if the repository cannot be used.
     """
-    from autoresearch.git_repo.comparison import below
-    from autoresearch.git_repo.trees import entries_of
-
     commit = checkout.commit(parent)
     with private_index(checkout) as git:
         git.run(*FULL, "read-tree", commit)
@@ -104,14 +122,10 @@ def commit_tree(git: Git, tree: str, parent: str, message: str, *, when: int | N
     words = clean_text(message).replace("\0", " ").encode("utf-8", "backslashreplace")
     command = ("commit-tree", tree, *(("-p", parent) if parent else ()), "-F", "-")
     extra = {} if when is None else dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"@{when} +0000")
-    try:
-        return git.line(*command, feed=words, extra=extra)
-    except GitFailed as failure:
-        if not any(sign in failure.stderr.lower() for sign in _NAMELESS):
-            raise
     for key, variable, ours in (("user.name", "NAME", NAME), ("user.email", "EMAIL", EMAIL)):
         configured = git.line("config", "--default", "", key) or ours
-        extra |= {f"GIT_AUTHOR_{variable}": configured, f"GIT_COMMITTER_{variable}": configured}
+        for name in (f"GIT_AUTHOR_{variable}", f"GIT_COMMITTER_{variable}"):
+            extra[name] = os.environ.get(name, configured)
     return git.line(*command, feed=words, extra=extra)
 
 
@@ -133,7 +147,10 @@ def _put(git: Git, files: Mapping[str, bytes | None], *, no_object: bytes) -> No
     modes = {path: head[:6] for head, _, path in (entry.partition(b"\t") for entry in listed)}
     gone = [path for path, content in contents.items() if content is None]
     put = {path: content for path, content in contents.items() if content is not None}
-    _check(gone, put, modes)
+    for path in gone:
+        if path not in modes:
+            clause = "cannot be removed: there is no such file in the parent commit"
+            raise ConflictError(f"{text(path)} {clause}", code="file_blocked")
     lines = [b"0 %s\t%s\0" % (no_object, path) for path in gone]
     for path, content in put.items():
         mode = modes.get(path) or (b"100755" if content.startswith(b"#!") else b"100644")
@@ -143,22 +160,42 @@ def _put(git: Git, files: Mapping[str, bytes | None], *, no_object: bytes) -> No
     git.run(*FULL, "update-index", "-z", "--index-info", feed=b"".join(lines))
 
 
-def _check(gone: Sequence[bytes], put: Collection[bytes], modes: Mapping[bytes, bytes]) -> None:
-    """Raise ConflictError for collisions: git would silently replace a directory by a file, and the reverse."""
+@lru_cache(maxsize=4)  # what an id stands for never changes; ideas have the same parent again and again
+def entries_of(checkout: Checkout, commit: str) -> Mapping[bytes, bytes]:
+    """The files and submodules of a commit or tree, given by its id: path -> mode, kind and id. Raises GitFailed."""
+    lines = checkout.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]
+    return {path: head for head, _, path in (line.partition(b"\t") for line in lines)}
 
-    def blocked(path: bytes, clause: str) -> ConflictError:
-        return ConflictError(f"{text(path)} {clause} in the parent commit", code="file_blocked")
 
-    for path in gone:
-        if path not in modes:
-            raise blocked(path, "cannot be removed: there is no such file")
-    taken = (set(modes) | set(put)) - set(gone)
-    for path in put:
-        parts = path.split(b"/")
-        above = [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
-        if blocker := next((directory for directory in above if directory in taken), None):
-            raise blocked(path, f"cannot be written: {text(blocker)} is no directory")
-        if any(other.startswith(path + b"/") for other in taken):
-            raise blocked(path, "cannot be written: it is a directory")
-        if modes.get(path) == b"160000" and path not in gone:
-            raise blocked(path, "cannot be written: it is a submodule")
+def lines_of(checkout: Checkout, commit: str) -> Iterator[bytes]:
+    """The same, as `git ls-tree` writes it."""
+    return (b"%s\t%s" % (head, path) for path, head in entries_of(checkout, commit).items())
+
+
+def submodules_of(checkout: Checkout, commit: str) -> dict[str, str]:
+    """The path of each submodule of a commit, and the commit that it is at."""
+    entries = entries_of(checkout, commit).items()
+    return {os.fsdecode(path): head.split(b" ")[2].decode() for path, head in entries if head.startswith(_SUBMODULE)}
+
+
+def write_files(git_dir: Path, index: Path, directory: Path, commit: str, *, anew: bool = True) -> None:
+    """Make `directory` hold exactly the files of a commit, beside its own `.git`, and `index` their entries.
+
+    anew: every file is written again; otherwise those stay that nobody touched. Raises GitFailed.
+    """
+    remove_pipes(directory)
+    try:
+        _write_files(git_dir, index, directory, commit, anew=anew)
+    except GitFailed:
+        make_writable(directory)
+        _write_files(git_dir, index, directory, commit, anew=anew)
+
+
+def _write_files(git_dir: Path, index: Path, directory: Path, commit: str, *, anew: bool) -> None:
+    git, where = Git(directory, index), (f"--git-dir={git_dir}", f"--work-tree={directory}", *EXACT)
+    attributes = ("diff-index", "--cached", "--name-only", commit, "--", ":(glob)**/.gitattributes")
+    if anew or git.run(*where, *attributes):  # by other attributes, the same blob may be another file
+        index.unlink(missing_ok=True)
+    git.run(*where, "read-tree", "--reset", commit)
+    git.run(*where, "clean", "-ffdxq")  # before anything is written: git would obey a .gitattributes among them
+    git.run(*where, "read-tree", "--reset", "-u", commit)

@@ -14,9 +14,9 @@ from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.git_repo.checkout import Checkout, find, private_index
+from autoresearch.git_repo.commits import submodules_of, write_files
 from autoresearch.git_repo.git import LFS_FILES, LIST
 from autoresearch.git_repo.remove_tree import empty, stays_inside, wipe
-from autoresearch.git_repo.trees import submodules_of, write_files
 from autoresearch.records.hostile import read_readable
 
 _POINTER = later(rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize (\d+)\n")
@@ -57,11 +57,6 @@ def fill_submodules(checkout: Checkout, worktree: Path, commit: str) -> None:
             with tempfile.TemporaryDirectory(prefix="autoresearch-submodule-") as directory:
                 write_files(own.git_dir, Path(directory) / "index", worktree / path, oid)
             fill_submodules(own, worktree / path, oid)
-
-
-def empty_submodules(checkout: Checkout, commit: str) -> tuple[str, ...]:
-    """The submodules of a commit whose files the checkout does not have."""
-    return tuple(path for path, oid in submodules_of(checkout, commit).items() if not _submodule(checkout, path, oid))
 
 
 def _submodule(checkout: Checkout, path: str, oid: str) -> Checkout | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -148,24 +146,17 @@ def text(path: bytes) -> str:
     return path.decode("utf-8", "backslashreplace")
 
 
-@contextlib.contextmanager
-def directory_locked(directory: Path) -> Iterator[None]:
-    """Hold the flock of a directory, so that no lock file is left; a network file system may not lock directories."""
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
 def path_in_tree(path: str) -> bytes:
     """A path as git stores it. Raises UsageError for a path that no commit can contain."""
     parts = path.split("/")
     if any(part in ("", ".", "..") or _DOT_GIT.match(part) for part in parts) or "\0" in path:
         raise UsageError(f"{path!r} cannot be the name of a file in a commit")
     return path.encode("utf-8", "surrogateescape")
+
+
+def below(path: bytes, roots: Collection[bytes]) -> bool:
+    """Whether a path is one of these files or directories, or in one of them."""
+    return any(path == root or path.startswith(root + b"/") for root in roots)
 
 
 def _hint(stderr: str) -> str:

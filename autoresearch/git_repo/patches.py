@@ -19,13 +19,12 @@ from pathlib import Path
 
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.commits import STRICT, PatchError
-from autoresearch.git_repo.comparison import LINK, SUBMODULE, Difference, differences
+from autoresearch.git_repo.commits import EXACT, STRICT, PatchError
 from autoresearch.git_repo.git import Git, GitFailed, text
+from autoresearch.git_repo.history import LINK, SUBMODULE, Difference, differences
 from autoresearch.git_repo.remove_tree import wipe, wipe_nested
-from autoresearch.git_repo.trees import EXACT
 from autoresearch.git_repo.worktrees import Slot, admin_of
-from autoresearch.records.rundir import read_json, write_json
+from autoresearch.records.files import read_json, write_json
 from autoresearch.runner.basics import failpoint
 
 CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(1) "extensions.objectFormat")
@@ -33,9 +32,7 @@ CONFIG = {  # by the length of a commit id (gitrepository-layout(5), git-config(
     64: "[core]\n\trepositoryformatversion = 1\n\tbare = false\n[extensions]\n\tobjectFormat = sha256\n",
 }
 MAX_FILES = 500
-MAX_FILE_BYTES = 5 * 2**20
-MAX_BYTES = 64 * 2**20  # of all changed files together
-MAX_PATCH_BYTES = 2 * 2**20
+MAX_BYTES = 2 * 2**20  # of all changed files together
 LEAVINGS = (
     *("__pycache__/", "*.py[cod]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", ".ipynb_checkpoints/"),
     *(".DS_Store", "/.autoresearch/", "*.rej", "*.orig", "*.swp", ".aider*"),
@@ -167,11 +164,6 @@ def identity(path: Path) -> tuple[int, int]:
     return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else (0, 0)
 
 
-def _refuse_large(name: str, size: int) -> None:
-    if size > MAX_FILE_BYTES:
-        raise TooLarge(f"{name} has {size / 2**20:,.1f} MiB, and {MAX_FILE_BYTES >> 20} MiB is the most")
-
-
 class TooLarge(Exception):  # noqa: N818 - it says what the change is
     """The change is too large to be reviewed; the message is a clause with the numbers."""
 
@@ -208,8 +200,6 @@ def gathered(opened: Opened) -> ExtractedPatch:
     _refuse_trespass(opened, found)
     command = ("-c", "core.quotePath=true", *_PATCH, opened.base, tree)
     patch = Git(opened.checkout.common_dir).run(*command, extra=opened.objects)
-    if len(patch) > MAX_PATCH_BYTES:
-        raise TooLarge(f"its patch has more than {MAX_PATCH_BYTES >> 20} MiB")
     return ExtractedPatch(opened.base, patch, tree, found)
 
 
@@ -266,14 +256,11 @@ def _untracked(opened: Opened) -> list[str]:
 def _weigh(root: Path, paths: Collection[str]) -> None:
     if len(paths) > MAX_FILES:
         raise TooLarge(f"it changes {len(paths):,} files, and {MAX_FILES} is the most")
-    total = 0
-    for path in paths:
-        with contextlib.suppress(OSError):  # removed
-            size = (root / path).lstat().st_size
-            _refuse_large(text(os.fsencode(path)), size)
-            total += size
-    if total > MAX_BYTES:
-        raise TooLarge(f"the changed files have {total / 2**20:,.0f} MiB, and {MAX_BYTES >> 20} MiB is the most")
+    sizes = {path: (root / path).lstat().st_size for path in paths if os.path.lexists(root / path)}
+    if (total := sum(sizes.values())) > MAX_BYTES:
+        most = text(os.fsencode(max(sizes, key=lambda path: sizes[path])))
+        said = f"the changed files have {total / 2**20:,.1f} MiB, {most} the most of it"
+        raise TooLarge(f"{said}, and {MAX_BYTES >> 20} MiB may be changed")
 
 
 def _refuse_trespass(opened: Opened, differences: Iterable[Difference]) -> None:

@@ -23,13 +23,10 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import SUBMODULE_EDITS
 from autoresearch.core.text.regex import later
-from autoresearch.errors import EnvironmentUnusable
-from autoresearch.git_repo.checkout import Checkout, locate, private_index
+from autoresearch.git_repo.checkout import Checkout, private_index
 from autoresearch.git_repo.commits import commit_tree
-from autoresearch.git_repo.comparison import NOTHING, SUBMODULE, Difference, read_raw
-from autoresearch.git_repo.git import LFS_FILES, Git, GitFailed, directory_locked, path_in_tree, text
-from autoresearch.records.appending import FULL, unwritable
-from autoresearch.records.rundir import write_atomically
+from autoresearch.git_repo.git import LFS_FILES, Git, GitFailed, path_in_tree, text
+from autoresearch.git_repo.history import NOTHING, SUBMODULE, Difference, read_raw
 from autoresearch.runner.basics import failpoint
 
 MAX_BYTES = 50 * 2**20  # a larger untracked file is taken for data
@@ -45,7 +42,6 @@ KEPT = "; the commit keeps the version of HEAD"
 _VENV_PARTS = frozenset({"bin", "include", "lib", "lib64", "share"})
 
 _DIFF = ("-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none")
-_SPECIAL = later(rb"([\\*?\[\]!# ])")
 _SOURCE = tuple(
     f".{suffix}"
     for suffix in "py pyi pyx ipynb sh bash c cc cpp cu cuh h hpp rs go js ts java md rst".split()  # noqa: SIM905
@@ -282,19 +278,6 @@ def snapshot(
     raise AssertionError("unreachable")
 
 
-def begin_repository(root: Path) -> tuple[str, tuple[LeftOut, ...]]:
-    """`git init` in a directory, with a commit of what is there; returns the commit, and what it does not hold."""
-    Git(root).run("init", "-q")
-    checkout = locate(root)
-    if not isinstance(checkout, Checkout):
-        raise EnvironmentUnusable(f"git init made no repository in {root}: {checkout.reason}")
-    shot = snapshot(checkout, message="start")
-    checkout.git.run("update-ref", "HEAD", shot.commit, "")
-    checkout.git.run("read-tree", "HEAD")
-    checkout.git.run("update-index", "-q", "--refresh")
-    return shot.commit, shot.left_out
-
-
 def _fill(git: Git, take: Iterable[str], extra: Mapping[str, bytes]) -> None:
     """Read the files from disk into the private index, and put the extra ones there; blobs go into the repository."""
     names = {path: path_in_tree(path) for path in extra}
@@ -309,39 +292,3 @@ def _fill(git: Git, take: Iterable[str], extra: Mapping[str, bytes]) -> None:
         entries.append(b"%s %s\t%s\0" % (mode, blob.encode(), names[path]))
     git.run("update-index", "-z", "--index-info", feed=b"".join(entries))
     failpoint("repository.filled")
-
-
-def exclude(checkout: Checkout, pattern: str) -> None:
-    """Hide what a gitignore(5) pattern matches from `git status`, in .git/info/exclude, whose content is kept.
-
-    Safe against concurrent processes; all worktrees of the repository share the file.
-    Raises EnvironmentUnusable if it cannot be written.
-    """
-    path = Path(os.path.realpath(checkout.common_dir / "info" / "exclude"))  # may be a link into the user's dotfiles
-    line = pattern.encode("utf-8", "surrogateescape")
-    try:
-        path.parent.mkdir(exist_ok=True)
-        with directory_locked(path.parent):
-            before = path.read_bytes() if path.exists() else b""
-            if line in before.split(b"\n"):
-                return
-            mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-            gap = b"" if before.endswith(b"\n") or not before else b"\n"
-            write_atomically(path, before + gap + line + b"\n", mode=mode)
-    except OSError as error:
-        if error.errno in FULL:
-            raise unwritable(path, error) from error
-        raise EnvironmentUnusable(
-            f"{path} cannot be written: {error.strerror}",
-            hint=f"add {pattern} to .gitignore",
-            code="no_exclude",
-        ) from error
-
-
-def pattern_for(checkout: Checkout, path: Path) -> str:
-    """The pattern that matches exactly this path of the checkout; "" if it lies outside or is the root."""
-    root, real = os.fsencode(checkout.root), os.fsencode(os.path.realpath(path))
-    if not real.startswith(root + b"/"):
-        return ""
-    escaped = _SPECIAL.sub(rb"\\\1", real[len(root) :])
-    return os.fsdecode(escaped.replace(b"\n", b"?"))  # a pattern is one line; ? is any character

@@ -19,11 +19,11 @@ from pathlib import Path
 from autoresearch.core.run.extra_paths import ExtraPath
 from autoresearch.errors import ConflictError
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.commits import EXACT, write_files
 from autoresearch.git_repo.extras import fill_submodules, is_as_in, show
-from autoresearch.git_repo.git import Git, GitFailed, directory_locked
+from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.remove_tree import remove_pipes, wipe
-from autoresearch.git_repo.trees import EXACT, write_files
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.hostile import write_atomically
 from autoresearch.runner.basics import failpoint
 
 REMOVING = ".removing"  # the end of the name of a worktree's directory that is being removed
@@ -184,15 +184,14 @@ class Slot:
     def _claim(self) -> None:
         """Write the marker, unless the directory belongs to another owner: ConflictError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with directory_locked(self.path.parent):  # of two concurrent claims, the second finds the first's marker
-            if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
-                raise ConflictError(
-                    f"{self.path} exists and is no worktree of ours",
-                    hint="move it away, or let the campaign keep its worktrees elsewhere",
-                    code="slot_taken",
-                )
-            self.check_owner()
-            self._mark([])
+        if not self.marker.exists() and os.path.lexists(self.path) and not _is_empty(self.path):
+            raise ConflictError(
+                f"{self.path} exists and is no worktree of ours",
+                hint="move it away, or let the campaign keep its worktrees elsewhere",
+                code="slot_taken",
+            )
+        self.check_owner()
+        self._mark([])
 
     def _mark(self, stays: Sequence[str]) -> None:
         """Write the marker: the owner, and what the slot shows that goes to no other host."""

@@ -6,7 +6,7 @@ For editors: a file that we write names its schema in its first line, as yaml-la
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from autoresearch.core.keys import DURATION, Key, Schema, ValueType
 from autoresearch.core.run.targets import MOST_SLOTS, Kind
 from autoresearch.lab import settings
 from autoresearch.lab.campaign_setup.campaign_keys import CAMPAIGN_KEYS
-from autoresearch.plugins import PluginGroup
+from autoresearch.plugins import Registry
 from autoresearch.proposers.queue_entry import ENTRY
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -65,8 +65,7 @@ def _campaign() -> Schema:
     properties = {"blueprint": blueprint, **{key.name: _campaign_key(key) for key in CAMPAIGN_KEYS.values()}}
     off: Schema = {"properties": {"confirm": {"enum": [False, "no", "off", "false"]}}, "required": ["confirm"]}
     provable = {"baseline": {"minimum": 2}, "confirm_runs": {"minimum": LEAST_CONFIRM_RUNS}}
-    prunes: Schema = {"properties": {"prune": {"const": "median"}}, "required": ["prune"]}
-    rules = [{"if": prunes, "then": {"required": ["warmup"]}}, {"if": {"not": off}, "then": {"properties": provable}}]
+    rules = [{"if": {"not": off}, "then": {"properties": provable}}]
     return _closed("a campaign of autoresearch", properties, required=["blueprint"], allOf=rules)
 
 
@@ -77,7 +76,7 @@ def _idea() -> Schema:
 
 
 def _campaign_key(key: Key) -> Schema:
-    made = key.schema(PluginGroup("proposers").names() if key.name == "proposer" else ())
+    made = key.schema(Registry("proposers").names() if key.name == "proposer" else ())
     if key.type is ValueType.SPACE:
         return {**made, "additionalProperties": RANGE}
     return {**made, "items": _IDEA} if key.type is ValueType.QUEUE else made
@@ -98,12 +97,12 @@ def _setting(key: Key) -> Schema:
 
 
 def _launchers() -> Schema:
+    """Which kind has which option is left to our own check, which is made whenever a target is named."""
     from autoresearch.launchers.registry import options_of
 
     slots = {"type": "integer", "minimum": 1, "maximum": MOST_SLOTS, "description": "runs of a campaign at a time"}
-    options = {kind: options_of(kind) for kind in Kind}
-    about: dict[str, str] = {name: meaning for one in options.values() for name, meaning in one.items()}
-    kinds = [*Kind, "tmux", "k8s", *PluginGroup("launchers").names()]  # their options are not asked: that imports them
+    about = {name: meaning for kind in Kind for name, meaning in options_of(kind).items()}
+    kinds = [*Kind, "tmux", "k8s", *Registry("launchers").names()]
     block: Schema = {
         "type": "object",
         "properties": {
@@ -111,23 +110,10 @@ def _launchers() -> Schema:
             "slots": slots,
             **{name: {"description": meaning} for name, meaning in about.items()},
         },
-        "allOf": [{"if": _is_kind(kind), "then": _only(options[kind])} for kind in Kind],
-    }
-    own = {  # a name that is a kind needs no `kind:`, and no other one will do
-        kind.value: {**block, **_only(options[kind]), "if": {"required": ["kind"]}, "then": _is_kind(kind)}
-        for kind in Kind
     }
     return {
         "description": "targets for `--launcher`, by name: each a kind and its options",
         "type": ["object", "null"],
-        "properties": own,
+        "properties": {kind.value: block for kind in Kind},  # a name that is a kind needs no `kind:`
         "additionalProperties": {**block, "required": ["kind"]},
     }
-
-
-def _is_kind(launcher_kind: Kind) -> Schema:
-    return {"properties": {"kind": {"const": launcher_kind.value}}, "required": ["kind"]}
-
-
-def _only(options: Iterable[str]) -> Schema:
-    return {"propertyNames": {"enum": ["kind", "slots", *options]}}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import autoresearch
-from autoresearch.core.blueprint.fields import BlueprintFields
+from autoresearch.core.blueprint.fields import default_result_dir
+from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.notes import note_lines
 from autoresearch.core.blueprint.parser import means_nothing, parse_blueprint
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
-from autoresearch.records.hostile import read_readable
 
 _COMMANDS = ("command", "prepare", "evaluate", "cleanup", "swarm_server", "swarm_debug")
 
@@ -48,52 +48,27 @@ def render(template_name: str, **values: object) -> str:
         raise UsageError(f"{template_name}: {undefined.message}") from undefined
 
 
-def render_text(text: str, name: str, /, **values: object) -> str:
-    """Render a template that a user wrote; it may include ours. Raises UsageError if it is invalid."""
-    import jinja2
-
-    try:
-        return str(_environment(data_dir("templates"), html=False).from_string(text).render(**values))
-    except jinja2.TemplateError as error:
-        raise UsageError(f"{name}: {error.message or 'no template'}") from error
-
-
-def manifest(template: str, values: Mapping[str, object]) -> dict[str, Any]:
-    """The one object of a Kubernetes template: the file at an absolute path, else one of `templates/`.
-
-    Raises NotFoundError, UsageError for an undefined name in the template, BlueprintError if the result is not YAML.
-    """
-    from autoresearch.lab.yaml_files import parse_mapping
-
-    own = Path(template)
-    if not own.is_absolute():
-        return parse_mapping(render(template, **values).encode(), template)
-    try:
-        text = read_readable(own).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFoundError(f"the template {template} cannot be read: {error}") from error
-    made = parse_mapping(render_text(text, template, **values).encode(), template)
-    if not isinstance(made.get("metadata", {}), dict) or not isinstance(made.get("spec"), dict):
-        raise UsageError(f"{template}: makes no Kubernetes object: it needs `kind`, `metadata` and `spec`")
-    return made
-
-
-def render_blueprint(fields: BlueprintFields) -> str:
+def render_blueprint(blueprint: Blueprint) -> str:
     """A blueprint that parses back to the same values.
 
     Raises BlueprintError if a value cannot be written in one: a path over several lines, an empty command, an
     unreplaced placeholder, a control character.
     """
-    filled = _Filled(fields)
-    text = render(
-        "blueprint.md.j2",
-        fields=filled,
-        note_lines=note_lines(fields),
-        item=_item,
-        code=_code,
-        spoken=spoken,
+    for key in ("title", "purpose", "launch_command"):
+        if not getattr(blueprint, key).strip():
+            raise BlueprintError(f"a blueprint needs a {key.replace('_', ' ')}")
+    for key in ("codebase_dir", "venv_exe", "yaml_path", "result_dir"):
+        if re.search(r"[\r\n]", getattr(blueprint, key)):
+            raise BlueprintError(f"{key} goes over several lines: {getattr(blueprint, key)[:60]!r}")
+    written = replace(
+        blueprint,
+        title=" ".join(blueprint.title.split()),
+        purpose=blueprint.purpose.replace("\r\n", "\n").strip(),
+        result_dir=default_result_dir(blueprint),
     )
-    parse_blueprint(text.encode(), f"{filled.title[:60]}.md")
+    notes = note_lines(blueprint.notes)
+    text = render("blueprint.md.j2", blueprint=written, note_lines=notes, item=_item, code=_code, spoken=spoken)
+    parse_blueprint(text.encode(), f"{written.title[:60]}.md")
     return text
 
 
@@ -110,25 +85,6 @@ def _environment(directory: Path, *, html: bool) -> Any:
         lstrip_blocks=True,
         autoescape=html,  # markdown and YAML are not HTML
     )
-
-
-class _Filled:
-    """The fields in the form that the template writes: one-line title, the default result directory."""
-
-    def __init__(self, fields: BlueprintFields) -> None:
-        self._fields = fields
-        self.title = " ".join(fields.title.split())
-        self.result_dir = fields.default_result_dir()
-        self.purpose = fields.purpose.replace("\r\n", "\n").strip()
-        for key in ("title", "purpose", "launch_command"):
-            if not getattr(fields, key).strip():
-                raise BlueprintError(f"a blueprint needs a {key.replace('_', ' ')}")
-        for key in ("codebase_dir", "venv_exe", "yaml_path", "result_dir"):
-            if re.search(r"[\r\n]", getattr(fields, key)):
-                raise BlueprintError(f"{key} goes over several lines: {getattr(fields, key)[:60]!r}")
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._fields, name)
 
 
 def _plain(text: str) -> bool:

@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.keys import Key, ValueType, unknown_key
-from autoresearch.core.metrics.python_values import truth
+from autoresearch.core.keys import Key, ValueType, truth, unknown_key
 from autoresearch.core.run.limits import FIRST_STEP_CAP_S, FIRST_STEP_S, GRACE_S, MAX_TIME_S
-from autoresearch.core.run.targets import Declared, Target, check_declared, parse_pool, spelled
+from autoresearch.core.run.targets import Declared, Target, check_declared, parse_pool
 from autoresearch.core.text.durations import parse_duration, problem
 from autoresearch.errors import BlueprintError, UsageError
-from autoresearch.plugins import PluginGroup
+from autoresearch.plugins import Registry
 
 FILE = "autoresearch.yaml"
-PLUGINS = PluginGroup("launchers")
+PLUGINS = Registry("launchers")
 LAUNCHERS = "launchers"  # this key and the next are not single values
 NOTIFY = "notify"
 NOTIFY_MEANING = "who gets a notice of ends, pauses ...: an Apprise URL, the path of an Apprise configuration, a list"
@@ -41,15 +40,11 @@ KEYS = (  # the built-in values are texts, as they would be typed
         "most that boot and validation may add to the first-step limit",
     ),
     Key("tmux_socket", _T.TEXT, "", "tmux socket name or path; empty: the default server"),
-    Key(
-        "launcher", _T.TARGETS, "local", "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"
-    ),
+    Key("launcher", _T.TEXT, "local", "where runs go: local, slurm, ray, ssh:HOST ... or a name under `launchers:`"),
     Key("trainer", _T.TEXT, "", "trainer of blueprints that name none; empty: from the command"),
     Key("gpus", _T.TEXT, "none", "GPUs to lease: none, all, N, 0,1 or UUIDs"),
-    Key("gpu_check", _T.YES_NO, "yes", "no: start recipes that ask for more GPUs than there are"),
-    Key("big_volume", _T.TEXT, "auto", "where caches of runs go: a directory, none, or auto: a large /ephemeral"),
+    Key("gpu_check", _T.SWITCH, "yes", "no: start recipes that ask for more GPUs than there are"),
     Key("prefix", _T.TEXT, "autoresearch", "first part of branch names"),
-    Key("bell", _T.YES_NO, "yes", "no: a terminal that waited neither rings nor shows a notice at the end"),
 )
 
 
@@ -99,12 +94,12 @@ class Settings:
         return self.values[name].seconds
 
 
-def targets_of(value: object, declared: Declared, source: str) -> tuple[Target, ...]:
-    """The targets in a value: text, block or list of these. UsageError names its source."""
+def targets_of(text: str, declared: Declared, source: str) -> tuple[Target, ...]:
+    """The targets that a text names. UsageError names its source."""
     from autoresearch.launchers.registry import check
 
     try:
-        targets = parse_pool(*spelled(value, declared, PLUGINS), PLUGINS)
+        targets = parse_pool(text, declared, PLUGINS)
     except ValueError as error:
         raise UsageError(f"{source}: launcher: {error}", hint=_LAUNCHERS_HINT, code="bad_launcher") from error
     for target in targets:
@@ -141,7 +136,7 @@ def load(start: Path, *, environ: Mapping[str, str], flags: Mapping[str, str] | 
 
 
 def _read(file: Path) -> tuple[dict[str, str], Declared, object]:
-    """The single values of the file, its `launchers:` and its `notify:`. A block in `launcher:` is declared, too."""
+    """The single values of the file, its `launchers:` and its `notify:`."""
     from autoresearch.lab.yaml_files import load_mapping
 
     def bad(message: str) -> UsageError:
@@ -157,14 +152,10 @@ def _read(file: Path) -> tuple[dict[str, str], Declared, object]:
     if wrong := [name for name, block in blocks.items() if not isinstance(block, dict)]:
         raise bad(f"launchers: {wrong[0]}: {blocks[wrong[0]]!r} is no block of options")
     declared: Declared = {str(name): block for name, block in blocks.items()}
-    key = LAUNCHERS
     try:
         check_declared(declared, PLUGINS)
-        if data.get("launcher") is not None:
-            key = "launcher"
-            data["launcher"], declared = spelled(data["launcher"], declared, PLUGINS)
     except ValueError as error:
-        raise bad(f"{key}: {error}") from error
+        raise bad(f"launchers: {error}") from error
     if unknown := sorted(data.keys() - {key.name for key in KEYS}):
         raise unknown_key(str(file), unknown[0], [*(key.name for key in KEYS), LAUNCHERS, NOTIFY])
     return {name: "" if value is None else str(value) for name, value in data.items()}, declared, notify

@@ -1,7 +1,7 @@
 """The skill that coding agents load: the topics that the command serves, and where its files are installed.
 
     .agents/skills/autoresearch/    real files, for Codex, OpenCode, Gemini CLI, Cursor, Copilot
-    .claude/skills/autoresearch     a relative link to them, for Claude Code, which looks nowhere else
+    .claude/skills/autoresearch     the same, for Claude Code, which looks nowhere else
     .agents/skills-kept/            what stood there before and had been edited by hand
 
 Layout and front matter: agentskills/agentskills 69ef37e, docs/specification.mdx.
@@ -12,36 +12,20 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.errors import ConflictError, NotFoundError, UsageError
+from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.lab.render import data_dir
 from autoresearch.records.hostile import write_atomically
 
 NAME = "autoresearch"
 REAL = Path(".agents/skills")
 STAMP = ".installed.json"  # the checksums of the files that we wrote, to distinguish an edited copy from an old one
-
-# Where an agent looks for skills, below a project and below a home, if not in `.agents/skills`. vercel-labs/skills,
-# README.md; code.claude.com/docs/en/skills
-AGENTS: Mapping[str, tuple[str, str]] = {
-    "claude": (".claude/skills", ".claude/skills"),
-    "codex": ("", ""),
-    "opencode": ("", ""),
-    "gemini": ("", ""),
-    "cursor": ("", ".cursor/skills"),
-    "copilot": ("", ""),
-    "goose": (".goose/skills", ".config/goose/skills"),
-    "qwen": (".qwen/skills", ".qwen/skills"),
-    "windsurf": (".windsurf/skills", ".codeium/windsurf/skills"),
-}
-
 
 CLAUDE_RULE = "Bash(autoresearch *)"  # without it Claude Code 2.1 denies every command of ours where nobody is asked
 CODEX_RULE = 'prefix_rule(pattern=["autoresearch"], decision="allow")'  # and Codex runs them outside its sandbox
@@ -59,7 +43,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class InstallResult:
-    """The result for one directory: written, updated, unchanged, linked or copied; `kept` has replaced edited files."""
+    """The result for one directory: written, updated or unchanged; `kept` are edited files that it has replaced."""
 
     path: Path
     done: str
@@ -91,24 +75,18 @@ def _topic(path: Path) -> Topic:
     return Topic(path.stem, head.partition(": ")[2], text)
 
 
-def install(
-    root: Path, *, agents: Sequence[str] = (), user: bool = False, claude: Path | None = None, copy: bool = False
-) -> list[InstallResult]:
-    """Write the skill below `root`, a project or (`user`) a home; safe to repeat.
+def install(root: Path, *, claude: Path | None = None) -> list[InstallResult]:
+    """Write the skill below `root`, a project or a home, for Claude Code in `claude` too; safe to repeat.
 
-    `agents` are those that get links beside `.agents/skills` (Claude Code if none is named); `claude` is its directory
-    if not `root/.claude`. Files edited by hand are moved aside, never lost.
-    Raises UsageError for an unknown agent, and ConflictError, before anything is written, if a foreign link or a file
-    is in the way.
+    `claude`: its directory if not `root/.claude`. Files edited by hand are moved aside, never lost.
+    Raises ConflictError, before anything is written, if a foreign link or a file is in the way.
     """
     real = root / REAL / NAME
-    moved = {AGENTS["claude"][user]: claude / "skills"} if claude else {}
-    others = [moved.get(folder, root / folder) / NAME for folder in _folders(agents, user=user)]
-    for place in (real, *others):
+    places = [real, (claude or root / ".claude") / "skills" / NAME]
+    for place in places:
         _free(place, real)
     ours = _ours()
-    placed = [_write(real, ours)]
-    return placed + [_point(place, real, ours, copy=copy) for place in others]
+    return [_write(place, ours) for place in places]
 
 
 def allow(claude: Path, codex: Path, *, user: bool = False) -> dict[str, Path]:
@@ -144,18 +122,6 @@ def _allow_codex(folder: Path) -> Path:
     return ours
 
 
-def _folders(agents: Sequence[str], *, user: bool) -> list[str]:
-    found = []
-    for name in agents or ("claude",):
-        if name not in AGENTS:
-            near = difflib.get_close_matches(name, AGENTS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(AGENTS)}"
-            raise UsageError(f"no agent {name[:40]!r} is known", hint=hint)
-        if folder := AGENTS[name][user]:
-            found.append(folder)
-    return list(dict.fromkeys(found))
-
-
 def _ours() -> dict[str, bytes]:
     """The files that agents need, without the evals, which hold the answers."""
     source = data_dir("skills") / NAME
@@ -172,8 +138,8 @@ def _free(path: Path, real: Path) -> None:
 
 
 def _write(target: Path, ours: Mapping[str, bytes]) -> InstallResult:
-    """Real files at `target`: written beside it, then renamed."""
-    if target.is_symlink():  # our own or a dangling link: `_free` checked that
+    """The files at `target`: written beside it, then renamed."""
+    if target.is_symlink():  # ours, of an earlier version, or one that leads nowhere: `_free` checked that
         target.unlink()
     there = _files(target)
     if there == ours:
@@ -207,27 +173,6 @@ def _make_way(target: Path, there: Mapping[str, bytes]) -> Path | None:
     kept = next(shelf / f"{NAME}-{n}" for n in range(1, len(taken) + 2) if f"{NAME}-{n}" not in taken)
     target.rename(kept)
     return kept
-
-
-def _point(path: Path, real: Path, ours: Mapping[str, bytes], *, copy: bool) -> InstallResult:
-    """A relative link to the real files, or a copy of them if links fail or are not wanted."""
-    if path.exists() and path.resolve() == real.resolve() and not (copy and path.is_symlink()):
-        return InstallResult(path, "unchanged")
-    if copy or (path.is_dir() and _files(path) == ours):
-        return _copied(_write(path, ours))
-    if path.is_symlink():
-        path.unlink()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = _make_way(path, _files(path))
-    try:
-        path.symlink_to(os.path.relpath(real.resolve(), path.parent.resolve()), target_is_directory=True)
-    except OSError:  # a file system without links
-        return _copied(_write(path, ours))
-    return InstallResult(path, "linked", kept)
-
-
-def _copied(installed: InstallResult) -> InstallResult:
-    return installed if installed.done == "unchanged" else InstallResult(installed.path, "copied", installed.kept)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

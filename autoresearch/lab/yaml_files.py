@@ -14,7 +14,6 @@ from autoresearch.core.keys import ValueType, same_thing, unknown_key
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.records.hostile import read_readable
-from autoresearch.runner.debug_log import note
 
 MOST_NODES = 1_000_000  # values in a file; with aliases a few lines can stand for more than any memory holds
 _DEEP = 8  # keys within keys of which anybody asks for the line
@@ -22,7 +21,6 @@ _DEEP = 8  # keys within keys of which anybody asks for the line
 # Values of these types are texts: `--set` takes them as they are typed, and not as YAML would read them.
 _TEXTS = (ValueType.TEXT, ValueType.CHOICE, ValueType.TEXTS, ValueType.COMMAND)
 _LISTS = (ValueType.TEXTS, ValueType.PATHS, ValueType.COMMAND, ValueType.QUEUE, ValueType.ANY)
-_MAPPINGS = (ValueType.SPACE, ValueType.TARGETS)
 
 
 SYNTAX = "yaml_syntax"
@@ -45,11 +43,9 @@ def load_any(path: Path) -> Any:
 
 def _read(path: Path) -> bytes:
     try:
-        data = read_readable(path)
+        return read_readable(path)
     except OSError as failure:
         raise NotFoundError(f"{path}: {failure.strerror or failure}") from failure
-    note("read %s", path)
-    return data
 
 
 def parse_mapping(data: bytes, name: str) -> dict[str, object]:
@@ -137,13 +133,13 @@ def dump(mapping: Mapping[str, object]) -> str:
     return str(yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True, default_flow_style=False))
 
 
-def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe", new_keys: bool = False) -> str:
+def edit(text: str, overrides: Mapping[str, object], *, name: str = "recipe") -> str:
     """The text with only these dotted keys changed: comments, order and layout stay.
 
     The result is parsed again as a check, and the file written anew if a value cannot be replaced in place.
     Raises BlueprintError for a text that is not a YAML mapping, and the errors of `apply_overrides`.
     """
-    wanted = apply_overrides(parse_mapping(text.encode(), name), overrides, allow_new=new_keys)
+    wanted = apply_overrides(parse_mapping(text.encode(), name), overrides)
     if not overrides:
         return text
     keys = [key.removeprefix("+") for key in overrides]
@@ -184,7 +180,7 @@ def parse_pairs(
 def _pair_value(value_type: ValueType, text: str, source: str, *, mapped: bool) -> Any:
     if text in ("null", "~"):
         return None
-    begins = {"[": _LISTS, "{": (*_MAPPINGS, ValueType.ANY)}
+    begins = {"[": _LISTS, "{": (ValueType.SPACE, ValueType.ANY, ValueType.SCREEN)}
     flow = text[0] in "\"'" or value_type in begins.get(text[0], ()) or (mapped and text[0] == "{")
     if value_type in _TEXTS and not flow:
         return text
@@ -194,7 +190,8 @@ def _pair_value(value_type: ValueType, text: str, source: str, *, mapped: bool) 
         if not flow:
             return text
         raise UsageError(bad.message, hint="quote the value for the shell: --set 'guard=[A, B]'") from None
-    keep = flow or not isinstance(value, str | dict | list) or (isinstance(value, dict) and value_type in _MAPPINGS)
+    space = isinstance(value, dict) and value_type is ValueType.SPACE
+    keep = flow or space or not isinstance(value, str | dict | list)
     return value if keep else text
 
 

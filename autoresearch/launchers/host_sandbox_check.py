@@ -47,7 +47,6 @@ AGENT_MARKERS = (*(name for name, _ in _AGENTS), *_ANY_AGENT)
 CLAUDES = "SANDBOX_RUNTIME"  # anthropic's sandbox-runtime sets it, on Linux with bubblewrap
 _MARKERS = ("CODEX_SANDBOX", CLAUDES)
 _SANDBOXES = ("bwrap", "codex-linux-sandbox")
-_CONTAINERS = ("docker", "containerd", "kubepods", "libpod", "lxc")
 HOST_PIDS = "pid:[4026531836]"  # PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 
 
@@ -70,10 +69,7 @@ class HostSandbox:
     """Restrictions on this process. Facts only; `findings` judges them."""
 
     first_process: str  # the command line of PID 1, shortened; "" where it cannot be read
-    no_new_privileges: bool
-    seccomp: bool
     private_pids: bool  # not the machine's own PID namespace; a container has one too
-    container: bool
     unix_sockets: bool  # can be bound and connected; tmux needs them
     markers: tuple[str, ...]  # variables of _MARKERS that are set
 
@@ -87,13 +83,9 @@ class HostSandbox:
 
 def look(environ: Mapping[str, str], *, proc: Path = Path("/proc")) -> HostSandbox:
     """Read the facts; `proc` is for tests. Nothing is written."""
-    status = _text(proc / "self" / "status")
     return HostSandbox(
         first_process=_text(proc / "1" / "cmdline").replace("\0", " ").strip()[:200],
-        no_new_privileges=re.search(r"^NoNewPrivs:\s*1", status, re.MULTILINE) is not None,
-        seccomp=re.search(r"^Seccomp:\s*[12]", status, re.MULTILINE) is not None,
         private_pids=_link(proc / "self" / "ns" / "pid") not in ("", HOST_PIDS),
-        container=_contained(environ, proc),
         unix_sockets=_can_use_sockets(proc),
         markers=tuple(sorted(name for name in environ if name.startswith(_MARKERS))),
     )
@@ -111,9 +103,6 @@ def findings(host_sandbox: HostSandbox) -> list[Finding]:
     if not said and host_sandbox.markers:
         message = f"{host_sandbox.markers[0]} is set: this looks like a sandbox"
         said.append(Finding(Severity.WARNING, "sandbox", message, REMEDY))
-    if not said and host_sandbox.private_pids and not host_sandbox.container:
-        message = "this is a private PID namespace: what is started here ends with its first process"
-        said.append(Finding(Severity.WARNING, "private_pids", message, f"PID 1 is: {host_sandbox.first_process}"))
     return said
 
 
@@ -140,36 +129,24 @@ def git_is_read_only(directory: Path | None = None) -> Finding:
 
 def forbids_writing(directory: Path) -> bool:
     """Whether creating a file fails as read-only or not permitted. A full disk does not count."""
-    import tempfile  # takes milliseconds to import
-
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            return False
-    except OSError as error:
-        return error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    return _refusal(directory) in (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def can_write(directory: Path) -> bool:
     """Whether a file can be created; tries it, as access(2) ignores Landlock and full disks."""
-    import tempfile
+    return _refusal(directory) is None
+
+
+def _refusal(directory: Path) -> int | None:
+    import tempfile  # takes milliseconds to import
 
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
             probe.write(b"\0")
             probe.flush()
-    except OSError:
-        return False
-    return True
-
-
-def _contained(environ: Mapping[str, str], proc: Path) -> bool:
-    if environ.get("KUBERNETES_SERVICE_HOST") or environ.get("container"):
-        return True
-    groups = _text(proc / "1" / "cgroup") + _text(proc / "self" / "mountinfo")[:4000]
-    root = proc.parent
-    return any((root / name).exists() for name in (".dockerenv", "run/.containerenv")) or any(
-        word in groups for word in _CONTAINERS
-    )
+    except OSError as error:
+        return error.errno or errno.EIO
+    return None
 
 
 def _can_use_sockets(proc: Path) -> bool:

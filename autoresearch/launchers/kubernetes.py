@@ -1,18 +1,17 @@
 """Kubernetes: one Job per run, by kubectl; its files lie on a volume that is mounted here, too, under the same path.
 
 Objects are created, never applied over existing ones: the name is the run's, so a second submit finds the first job.
-Names are RFC 1035 labels. Label values are 63 of [A-Za-z0-9._-].
+Label values are 63 of [A-Za-z0-9._-].
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import re
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from autoresearch.core.run.job_launcher import (
     Declined,
     Handle,
     Job,
-    JobState,
     Observation,
     ProgramOutput,
     Unreachable,
@@ -30,8 +28,8 @@ from autoresearch.core.run.job_launcher import (
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.text.durations import parse_duration
 from autoresearch.core.text.regex import later
-from autoresearch.errors import AutoresearchError, UsageError
-from autoresearch.launchers.kubernetes_states import disruption, observe
+from autoresearch.errors import UsageError
+from autoresearch.launchers.kubernetes_states import observe
 from autoresearch.launchers.shared import SharedFiles
 
 OPTIONS = {
@@ -39,55 +37,38 @@ OPTIONS = {
     "namespace": "kubectl --namespace",
     "context": "kubectl --context",
     "kubeconfig": "kubectl --kubeconfig",
-    "service_account": "of the pods",
-    "pull_secret": "name of the Secret that lets the image be pulled",
-    "env_from_secret": "name of a Secret whose keys become variables of the trainer (API keys, tokens)",
-    "gpus": "GPUs of each pod that trains; default: gpus_per_run",
     "cpus": "CPUs of each pod, such as 8 or 500m",
     "memory": "memory of each pod, such as 64Gi",
-    "node_selector": "a mapping of labels",
-    "tolerations": "a list of tolerations, as a pod has them",
-    "labels": "a mapping, for the job and its pods",
-    "annotations": "a mapping, for the job and its pods",
     "claim": "the PersistentVolumeClaim that holds run directories and code",
     "mount": "where the claim is mounted, in the pods and on this machine",
-    "template": "a manifest of your own (jinja2, as templates/kubernetes/job.yaml.j2)",
+    "labels": "a mapping, for the job and its pods",
+    "annotations": "a mapping, for the job and its pods",
+    "pod_spec": "anything else of a pod's spec, as in a manifest: nodeSelector, tolerations, serviceAccountName ...",
+    "container_spec": "anything else of its container, as in a manifest: envFrom, securityContext, volumeMounts ...",
     "ttl": "how long the job and its pods' logs stay when it is over; default 1h, unless the run is recorded before",
 }
-Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
 JOBS = "jobs.batch"
 ANSWER_S = 30.0
 MOST_SAID = 256 << 20  # a namespace with a thousand jobs lists 20 MiB
 AFTER_GRACE_S = 60.0  # for the Runner's cleanup and record, after the trainer's grace
 MARGIN_S = 300.0  # the Runner's own limits apply first
 RUN, CAMPAIGN, PLACE = (f"autoresearch/{word}" for word in ("run", "campaign", "place"))
-MOST_NAME, MOST_LABEL = 47, 63
-_LABEL = later(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
+MOST_LABEL = 63
 _PROBE = Job("preflight", "ajet_preflight", "preflight", "/nowhere", ("true",), "/", 60.0, 1.0)
 
 
 class KubernetesLauncher:
-    """`core.run.job_launcher.JobLauncher` for one namespace. `render`: (template, values) -> the manifest."""
+    """`core.run.job_launcher.JobLauncher` for one namespace."""
 
     kind = Kind.KUBERNETES
 
-    def __init__(self, target: Target, environ: Mapping[str, str], render: Render) -> None:
+    OPTIONS = OPTIONS
+
+    def __init__(self, target: Target, environ: Mapping[str, str]) -> None:
         check_options(target)
         self.target = target
-        self.render = render
         self.kubectl = Kubectl.of(target, environ)
-        self.reach = VolumeFiles(environ)
-        self._disrupted: dict[str, Observation] = {}  # a preempted pod is gone before its job reports it
-
-    def describe(self) -> list[tuple[str, str]]:
-        """See `Describes`."""
-        told: dict[str, Any] = {}
-        with contextlib.suppress(ValueError):
-            told = json.loads(self.kubectl.ask("version", "-o", "json"))
-        ours, theirs = ((told.get(f"{who}Version") or {}).get("gitVersion", "unknown") for who in ("client", "server"))
-        namespace, context = self.target.text("namespace", "as kubectl has it"), self.target.text("context", "current")
-        where = ("where", f"namespace {namespace}, context {context}")
-        return [("kubectl", f"{ours}, the server {theirs}"), where]
+        self.reach = SharedFiles(environ)
 
     def preflight(self) -> list[Finding]:
         """See `JobLauncher`: the server validates a sample manifest (--dry-run=server)."""
@@ -105,8 +86,8 @@ class KubernetesLauncher:
             return [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
         except Unreachable as silent:
             lasts = silent.code in ("no_kubectl", "unauthorized", "bad_kubeconfig", "untrusted")
-            severity = Severity.ERROR if lasts else Severity.WARNING
-            return [Finding(severity, silent.code, silent.reason, silent.hint)]
+            severity, code = (Severity.ERROR, silent.code) if lasts else (Severity.WARNING, "unreachable")
+            return [Finding(severity, code, silent.reason, silent.hint)]
         return []
 
     # -- submitting ---------------------------------------------------------------------------------------------
@@ -117,8 +98,6 @@ class KubernetesLauncher:
         if made is None:
             try:
                 made = self._create(self.manifest(job))
-            except AutoresearchError as error:
-                raise Declined(error.message, code="bad_template", hint=error.hint) from error
             except AlreadyThere:
                 made = self._find(job)
         if made is None:
@@ -138,22 +117,49 @@ class KubernetesLauncher:
         return parsed(self.kubectl.ask("create", "-f", "-", "-o", "json", *flags, stdin=json.dumps(manifest).encode()))
 
     def manifest(self, job: Job) -> dict[str, Any]:
-        """The template's object; name, labels and annotations are set here, so that no template can omit them."""
-        template = self.target.text("template") or "kubernetes/job.yaml.j2"
-        made = self.render(template, values(self.target, job))
-        if made.get("kind") != "Job":
-            raise UsageError(f"launchers.{self.target.name}.template: {template} makes a {made.get('kind')!r}")
-        ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: self.target.key}
+        """A Job of one pod that is never started again; what the target says of pod and container is added to it."""
+        target = self.target
+        ours = {RUN: job.run, CAMPAIGN: job.campaign, PLACE: target.key}
         marks = {key: label_value(value) for key, value in ours.items() if value}
-        labels = {**mapping(self.target, "labels"), **marks, "app.kubernetes.io/managed-by": "autoresearch"}
-        annotations = mapping(self.target, "annotations")
-        _stamp(made, labels, annotations | {"autoresearch/directory": job.directory})
-        made["metadata"]["name"] = object_name(job.run)
-        pod = (made.get("spec") or {}).get("template")
-        if not isinstance(pod, dict):
-            raise UsageError("the template of a Kubernetes target makes no pod: spec.template is missing")
-        _stamp(pod, labels, annotations)
-        return made
+        labels = {**mapping(target, "labels"), **marks, "app.kubernetes.io/managed-by": "autoresearch"}
+        about = {
+            "labels": labels,
+            "annotations": {**mapping(target, "annotations"), "autoresearch/directory": job.directory},
+        }
+        limits = {"cpu": target.text("cpus"), "memory": target.text("memory"), "nvidia.com/gpu": job.gpus}
+        container = {
+            "name": "runner",
+            "image": target.text("image"),
+            "command": list(job.argv),
+            "workingDir": job.cwd,
+            "env": [{"name": key, "value": value} for key, value in job.environment.items()],
+            "resources": {"limits": {key: value for key, value in limits.items() if value}},
+            "volumeMounts": [
+                {"name": "shm", "mountPath": "/dev/shm"},
+                {"name": "work", "mountPath": target.text("mount")},
+            ],
+        }
+        pod = {
+            "restartPolicy": "Never",
+            # the kubelet ends the pod with TERM, keeps it and its log; it counts from when the pod is on its node
+            "activeDeadlineSeconds": math.ceil(job.max_s + MARGIN_S),
+            "terminationGracePeriodSeconds": math.ceil(job.grace_s + AFTER_GRACE_S),
+            "containers": [_merged(container, target.options.get("container_spec") or {})],
+            "volumes": [
+                {"name": "shm", "emptyDir": {"medium": "Memory"}},
+                {"name": "work", "persistentVolumeClaim": {"claimName": target.text("claim")}},
+            ],
+        }
+        # a pod that was preempted, evicted or lost with its node says so in the job, when the pod is gone
+        disrupted = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+        spec = {
+            "backoffLimit": 0,
+            "ttlSecondsAfterFinished": max(1, math.ceil(parse_duration(target.text("ttl", "1h")))),
+            "podFailurePolicy": {"rules": [disrupted]},
+            "template": {"metadata": about, "spec": _merged(pod, target.options.get("pod_spec") or {})},
+        }
+        named = {"name": object_name(job.run), **about}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": named, "spec": spec}
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -167,20 +173,9 @@ class KubernetesLauncher:
                 pods.setdefault(_label(item, RUN), []).append(item)
             else:
                 jobs[item["metadata"]["name"]] = item
-        found = {h.run: self._observed(h, jobs.get(h.native), pods.get(label_value(h.run), [])) for h in handles}
-        return {run: observation for run, observation in found.items() if observation}
-
-    def _observed(
-        self, handle: Handle, job: Mapping[str, Any] | None, pods: Sequence[Mapping[str, Any]]
-    ) -> Observation | None:
-        if job is None or _label(job, RUN) != label_value(handle.run):
-            return self._disrupted.get(handle.run)
-        found = observe(job, pods)
-        for pod in pods:
-            if lost := disruption(pod):
-                self._disrupted[handle.run] = lost
-        kept = self._disrupted.get(handle.run)
-        return kept if kept and found.state is JobState.OVER and not found.cause else found
+        seen = {h.run: (jobs.get(h.native), pods.get(label_value(h.run), [])) for h in handles}
+        ours = {run: (job, own) for run, (job, own) in seen.items() if job and _label(job, RUN) == label_value(run)}
+        return {run: observe(job, own) for run, (job, own) in ours.items()}
 
     # -- ending -------------------------------------------------------------------------------------------------
 
@@ -197,7 +192,6 @@ class KubernetesLauncher:
 
     def forget(self, handle: Handle) -> None:
         """See `JobLauncher`: deletes the job and its pods, unless the target says how long they stay."""
-        self._disrupted.pop(handle.run, None)
         if not self.target.text("ttl"):
             with contextlib.suppress(Declined, Unreachable):
                 words = ("-l", self._mine(handle), "--wait=false", "--cascade=background")
@@ -208,52 +202,18 @@ class KubernetesLauncher:
         return f"{RUN}={label_value(handle.run)},{PLACE}={label_value(self.target.key)}"
 
 
-class VolumeFiles(SharedFiles):
-    """Files on a volume that this machine and the pods see under the same path."""
-
-    def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
-        """See `Reach`. The trainer inherits all variables of its container: secrets of `env_from_secret`, devices."""
-        if "spec.json" in files:
-            spec = {**json.loads(files["spec.json"]), "inherit": [""]}
-            files = {**files, "spec.json": json.dumps(spec).encode()}
-        super().put(directory, files, private=private)
-
-
 # -- options and manifest -----------------------------------------------------------------------------------------
 
 
 def check_options(target: Target) -> None:
     """Raise UsageError, which names the option, for options that are missing or contradict each other."""
-    if not target.text("image") and not target.text("template"):
+    if not target.text("image"):
         raise _wrong(target, "image", "is missing: pods are made of an image", "image: registry.example.org/trainer:1")
     if not target.text("claim"):
         why = "is missing: run directories and code lie on the volume of a PersistentVolumeClaim"
         raise _wrong(target, "claim", why, "claim: NAME, and mount: where the pods have it")
     if not target.text("mount").startswith("/"):
         raise _wrong(target, "mount", "must say where the claim is mounted, as an absolute path, here and in the pods")
-    if not target.text("gpus", "0").isdecimal():
-        raise _wrong(target, "gpus", f"{target.text('gpus')!r} is no number")
-
-
-def values(target: Target, job: Job) -> dict[str, Any]:
-    """The values for the templates; named as the target's options where they mean the same."""
-    names = ("image", "service_account", "pull_secret", "env_from_secret", "claim", "mount")
-    given: dict[str, Any] = {"cpu": target.text("cpus"), "memory": target.text("memory")}
-    if count := int(target.text("gpus") or job.gpus):
-        given["nvidia.com/gpu"] = count
-    return {
-        **{option: target.text(option) for option in names},
-        "name": object_name(job.run),
-        "argv": list(job.argv),
-        "cwd": job.cwd,
-        "environment": [{"name": key, "value": value} for key, value in job.environment.items()],
-        "grace_s": math.ceil(job.grace_s + AFTER_GRACE_S),
-        "deadline_s": math.ceil(job.max_s + MARGIN_S),
-        "ttl_s": max(1, math.ceil(parse_duration(target.text("ttl", "1h")))),
-        "node_selector": mapping(target, "node_selector"),
-        "tolerations": target.options.get("tolerations") or [],
-        "limits": {key: value for key, value in given.items() if value},
-    }
 
 
 def mapping(target: Target, option: str) -> dict[str, str]:
@@ -265,31 +225,27 @@ def _wrong(target: Target, option: str, why: str, hint: str = "") -> UsageError:
     return UsageError(f"launchers.{target.name}.{option}: {why}", hint=hint, code="bad_launcher")
 
 
-def _stamp(item: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
-    """Set labels and annotations on an object or a pod template, over its own."""
-    about = item.setdefault("metadata", {})
-    about["labels"] = {**(about.get("labels") or {}), **labels}
-    if annotations:
-        about["annotations"] = {**(about.get("annotations") or {}), **annotations}
+def _merged(ours: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """What a target adds to ours: mappings are merged, lists are joined, anything else takes the place of ours."""
+    found = dict(ours)
+    for key, value in more.items():
+        mine = found.get(key)
+        if isinstance(mine, dict) and isinstance(value, Mapping):
+            value = _merged(mine, value)
+        elif isinstance(mine, list) and isinstance(value, list):
+            value = [*mine, *value]
+        found[key] = value
+    return found
 
 
 def object_name(run: str) -> str:
-    """The name of a run's job; the same for every submit."""
-    whole = f"ajet-{run}"
-    safe = re.sub(r"[^a-z0-9]+", "-", whole.lower()).strip("-")
-    return safe if safe == whole and len(whole) <= MOST_NAME else _cut(safe, whole, MOST_NAME)
+    """The name of a run's job, the same for every submit; a run's id is a name for Kubernetes, too."""
+    return f"ajet-{run}"
 
 
 def label_value(text: str) -> str:
-    """A text as a label's value; an invalid one is shortened and made unique by a hash."""
-    if _LABEL.match(text):
-        return text
-    return _cut(re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("._-"), text, MOST_LABEL)
-
-
-def _cut(safe: str, whole: str, most: int) -> str:
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{safe[: most - 9].rstrip('._-') or 'x'}-{digest}"
+    """A text as a label's value; the end of a target's key is what tells it from others."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[-MOST_LABEL:].strip("._-")
 
 
 def _label(item: Mapping[str, Any], name: str) -> str:
@@ -346,7 +302,7 @@ def parsed(printed: bytes) -> dict[str, Any]:
 
 # The first that fits decides. Only a clear refusal by the server is Declined; all else says nothing about a run.
 _FAILURES: tuple[tuple[str, type[Unreachable | Declined], str, str], ...] = (
-    ("no matches for kind", Declined, "kubernetes_refused", "correct the target's template"),
+    ("no matches for kind", Declined, "kubernetes_refused", ""),
     (
         "strict decoding error|unknown field|exceeded quota|denied the request|violates PodSecurity",
         *(Declined, "kubernetes_refused", ""),

@@ -92,7 +92,7 @@ def _ended_pod(pod: Object) -> Observation | None:
     why, code = str(ended.get("reason") or ""), _exit_code(pod)
     if why == "OOMKilled":
         text = "the container needed more memory than the target's `memory` grants, and was killed"
-        return Observation(JobState.OVER, why, text, Ending.CRASHED, "out_of_memory", code)
+        return Observation(JobState.OVER, why, text, Ending.CRASHED, "memory", code)
     if why in ("StartError", "ContainerCannotRun"):
         text = str(ended.get("message") or "the container could not be started")
         return Observation(JobState.OVER, why, text[:300], Ending.LAUNCH_FAILED, "no_start", code)

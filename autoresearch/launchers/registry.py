@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from autoresearch.core.keys import seconds
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.core.text.durations import parse_duration, problem
-from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.plugins import PluginGroup
+from autoresearch.errors import UsageError
+from autoresearch.launchers.gpus import words_of
+from autoresearch.plugins import Registry
 from autoresearch.runner.masking import mask_text
 
 if TYPE_CHECKING:
@@ -26,50 +25,32 @@ COMMON = {
     "poll": "how often its launcher is asked about all runs together; default every 2 s to 15 s",
 }
 COPIED = {  # options of an ssh host; lab/remote_files/{upload,remote_host,download}.py
-    "root": "the directory there for code and runs; default /ephemeral/autoresearch, else ~/.cache/autoresearch",
-    "venv": "the trainer's environment there; default: the blueprint's path, else .venv or venv of the code there",
-    "interpreter": "the trainer's interpreter there, instead of `venv`",
-    "min_free_gb": "a run is declined where less is free; default 1",
+    "root": "the directory there for code and runs; default ~/.cache/autoresearch",
+    "venv": "the trainer's environment or python; default: the blueprint's path, else .venv or venv of the code there",
     "paths": "directories here -> the same there, such as {/data: /mnt/data}",
-    "collect": "patterns of results that come back; default: all but checkpoints and weights",
+    "collect": "patterns of results that come back; default: every file of up to 100 MB",
     "collect_max_gb": "results that are larger stay there, and are named; default 5",
 }
 
-Render = Callable[[str, Mapping[str, object]], dict[str, Any]]
-_LAUNCHERS = {  # module in this package and its launcher; imported when a target of that kind is used
-    Kind.SSH: ("ssh", "SshLauncher"),
-    Kind.SLURM: ("slurm", "launcher_of"),
-    Kind.RAY: ("ray", "RayLauncher"),
-    Kind.KUBERNETES: ("kubernetes", "KubernetesLauncher"),
-}
-
-
-# A plug-in is a class, or a function: (Target, environment of this shell) -> JobLauncher. Its attribute `OPTIONS`
-# (option -> description), if it has one, names what a target of this kind may say beside `COMMON`. They see our files.
-PLUGINS = PluginGroup("launchers", (*Kind, "tmux", "k8s"), made=False)
-
-
-def _plugin(launcher_kind: str) -> Any:
-    """What the plug-in with this name offers. EnvironmentUnusable if there is none, or if it is broken."""
-    if (offered := PLUGINS.get(launcher_kind)) is None:
-        raise EnvironmentUnusable(
-            f"the launcher {launcher_kind} is a plug-in, and none with this name is installed here",
-            hint="`autoresearch doctor` lists the plug-ins of this environment",
-            code="plugin_missing",
-        )
-    return offered
+# Each a class, or a function: (Target, environment of this shell) -> JobLauncher. Its attribute `OPTIONS` (option ->
+# description), if it has one, names what a target of this kind may say beside `COMMON`.
+LAUNCHERS = Registry(
+    "launchers",
+    {
+        Kind.SSH: "autoresearch.launchers.ssh:SshLauncher",
+        Kind.SLURM: "autoresearch.launchers.slurm:SlurmLauncher",
+        Kind.RAY: "autoresearch.launchers.ray:RayLauncher",
+        Kind.KUBERNETES: "autoresearch.launchers.kubernetes:KubernetesLauncher",
+    },
+)
 
 
 def options_of(launcher_kind: str) -> Mapping[str, str]:
     """Option -> its description."""
     if launcher_kind == Kind.LOCAL:
         return {}
-    own = _module(launcher_kind) if launcher_kind in _LAUNCHERS else _plugin(launcher_kind)
-    return {**COMMON, **(COPIED if launcher_kind == Kind.SSH else {}), **dict(getattr(own, "OPTIONS", ()))}
-
-
-def _module(launcher_kind: str) -> ModuleType:
-    return importlib.import_module(f"autoresearch.launchers.{_LAUNCHERS[Kind(launcher_kind)][0]}")
+    own = getattr(LAUNCHERS.get(launcher_kind), "OPTIONS", {})
+    return {**COMMON, **(COPIED if launcher_kind == Kind.SSH else {}), **own}
 
 
 def check(target: Target) -> None:
@@ -78,7 +59,7 @@ def check(target: Target) -> None:
     for name, value in target.options.items():
         where = f"launchers.{target.name}.{name}"
         _refuse_secret(where, name, value, known=name in known)
-        if name not in known:
+        if name not in known and target.kind is not Kind.SLURM:  # which judges its own options itself
             import difflib
 
             near = difflib.get_close_matches(name, known, n=2)  # `prot` is as near to `root` as to `port`
@@ -128,31 +109,31 @@ def _are_roots(value: Any) -> bool:
     return isinstance(value, Mapping) and all(str(path).startswith("/") for pair in value.items() for path in pair)
 
 
+def _are_gpus(value: Any) -> bool:
+    try:
+        words_of(",".join(map(str, value)) if isinstance(value, list) else str(value))
+    except UsageError:
+        return False
+    return True
+
+
 # What options may hold, of whichever target: a check, and what is said of a value that fails it.
-_DURATIONS = ("pending_limit", "poll", "time", "margin", "ttl")
+_DURATIONS = ("pending_limit", "poll", "time", "ttl")
 _WHOLE = (lambda value: type(value) is int and value >= 0, "is no whole number of at least 0")
 _NUMBER = (_is_number, "is no number of at least 0")
-_SECONDS = (lambda value: _is_number(value) and 0 < float(value) < 3600, "is no number of seconds")
-_COUNT = (lambda value: str(value).isdecimal(), "is no whole number")
-_LIST = (lambda value: isinstance(value, list | tuple), "is no list")
 _BLOCK = (lambda value: isinstance(value, Mapping), "is no block of NAME: value")
-_PORT = (lambda value: str(value).isdecimal() and 0 < int(str(value)) < 65536, "is no port: 1 to 65535")
 _TEXTS = (
     lambda value: bool(value) and all(map(_is_text, value if isinstance(value, list) else [value])),
     "is no pattern",
 )
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(("python", "user", "root", "venv", "interpreter"), (_is_text, "is no text")),
-    **dict.fromkeys(("address", "partition"), (_is_text, "is no text")),
-    **dict.fromkeys(("min_free_gb", "collect_max_gb", "driver_gpus", "driver_cpus"), _NUMBER),
-    **dict.fromkeys(("connect_timeout", "keepalive"), _SECONDS),
-    "signal": _COUNT,
-    **dict.fromkeys(("extra", "tolerations"), _LIST),
-    **dict.fromkeys(("labels", "annotations", "node_selector", "driver_resources"), _BLOCK),
+    **dict.fromkeys(("python", "root", "venv", "address"), (_is_text, "is no text")),
+    **dict.fromkeys(("collect_max_gb", "driver_gpus", "driver_cpus"), _NUMBER),
+    **dict.fromkeys(("labels", "annotations", "pod_spec", "container_spec", "driver_resources"), _BLOCK),
     "environment": (lambda value: _BLOCK[0](value) and all(map(_is_variable, value)), _BLOCK[1]),
     "host": (lambda value: _is_text(value) and not value.startswith("-"), "is no host"),
     "gpus_per_run": _WHOLE,
-    "port": _PORT,
+    "gpus": (_are_gpus, "is neither none, all, a number, nor a list of indices or UUIDs"),
     "collect": _TEXTS,
     "paths": (_are_roots, "is no mapping of directories here to those there: {/data: /mnt/data}"),
     "shared": (lambda value: isinstance(value, bool), "is neither true nor false"),
@@ -161,32 +142,19 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 def _why_wrong(name: str, value: Any) -> str:
     if name in _DURATIONS:
-        return _why_no_duration(value)
+        try:
+            seconds(value)
+        except ValueError as error:
+            return f"{error}; durations look like 90s, 20m or 24h"
+        return ""
     fits, why = _CHECKS.get(name, (lambda _: True, ""))
     return "" if fits(value) else f"{value!r} {why}"
 
 
-def _why_no_duration(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return f"{value!r} is no time; durations look like 90s, 20m or 24h"
-    try:
-        wrong = problem(parse_duration(value) if isinstance(value, str) else float(value))
-    except ValueError as error:
-        return f"{error}; durations look like 90s, 20m or 24h"
-    return f"{value!r} {wrong}" if wrong else ""
-
-
-def launcher_of(target: Target, environ: Mapping[str, str], render: Render | None = None) -> JobLauncher:
-    """The launcher of a target that is not local. Raises UsageError for invalid options.
-
-    render: (template, values) -> manifest; for Kubernetes, whose templates belong to the lab.
-    """
+def launcher_of(target: Target, environ: Mapping[str, str]) -> JobLauncher:
+    """The launcher of a target that is not local. Raises UsageError for invalid options."""
     check(target)
-    if target.kind not in _LAUNCHERS:
-        of_plugin: JobLauncher = _plugin(target.kind)(target, environ)
-        return of_plugin
-    more = (render,) if target.kind is Kind.KUBERNETES else ()
-    made: JobLauncher = getattr(_module(target.kind), _LAUNCHERS[Kind(target.kind)][1])(target, environ, *more)
+    made: JobLauncher = LAUNCHERS.get(target.kind)(target, environ)
     return made
 
 

@@ -17,7 +17,7 @@ from autoresearch.runner.remote_agent import MOST_SAID as MOST_SAID
 
 # The remote file agent (`runner/remote_agent.py`) and its imports, in order, as one text: a host needs nothing of ours.
 
-PARTS = ("basics", "libc", "processes", "remote_requests", "remote_files", "remote_agent")
+PARTS = ("basics", "processes", "remote_files", "remote_agent")
 _LOADER = """
 import json, sys, types
 package = types.ModuleType("ajet_remote")
@@ -53,18 +53,11 @@ class AgentReach:
         """The answer of one of `remote_agent.OPERATIONS`. Raises Unreachable, OSError (of the target)."""
         raise NotImplementedError
 
-    def alive(self, seen: Mapping[str, Any]) -> bool | None:
-        """What the lock of a run directory proves: held, that its Runner lives; free, nothing.
-
-        flock may not work across a network file system.
-        """
-        return seen.get("alive") or None
-
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
-        """See `Reach`."""
+        """See `Reach`. A held lock proves that its Runner lives, a free one nothing: flock may be of one machine."""
         asked = [{"run": w.run, "directory": w.directory, "offsets": dict(w.offsets)} for w in wants]
         found = self.call("look", wants=asked)
-        return {run: DirectoryState(**{**seen, "alive": self.alive(seen)}) for run, seen in found.items()}
+        return {run: DirectoryState(**{**seen, "alive": seen.get("alive") or None}) for run, seen in found.items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Collection[str] = ()) -> None:
         """See `Reach`; raises OSError if it cannot be written there (a full disk)."""
@@ -81,13 +74,6 @@ class AgentReach:
     def command(self, argv: Sequence[str]) -> list[str]:
         """See `Reach`: nothing is copied where files are shared."""
         raise NotImplementedError
-
-    def clock_offset(self) -> float:
-        """See `Reach`: other nodes' clocks show only in their files."""
-        return 0.0
-
-    def close(self) -> None:
-        """See `Reach`."""
 
 
 class SharedFiles(AgentReach):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from autoresearch.core.run.ending import Ending
@@ -20,29 +20,24 @@ from autoresearch.core.text.regex import later
 
 OUTPUT = "slurm.out"
 SCRIPT = "slurm.sh"  # the batch script in the run directory; `sbatch` of it by hand starts the same
-STARTED = "slurm.started"  # written just before the Runner starts: earlier time is not the run's
+MARGIN_S = 300.0  # of walltime beyond the run's limits
+SIGNAL_S = 120  # so long before the walltime's end the Runner is told
 EARLY_S = 60.0  # Slurm may send its signal this much earlier than requested
 NOT_SHARED_EXIT = 66  # of our batch script, if it does not see the run directory
-_FLAGS = (
-    *("partition", "account", "qos", "gres", "gpus_per_node", "cpus_per_task", "mem", "nodes", "nodelist"),
-    *("exclude", "constraint", "exclusive", "reservation"),
-)
 OPTIONS = {
-    **{name: f"sbatch --{name.replace('_', '-')}" for name in _FLAGS},
     "dependency": "sbatch --dependency, beside the one that keeps two jobs of one run apart",
     "cluster": "sbatch --clusters, where several are served from here",
-    "extra": "a list of further words for sbatch",
     "setup": "shell lines before the Runner: module load ...; what they export reaches the trainer",
     "environment": "variables for the job: NAME: value",
     "time": "the longest walltime to ask for, such as 4h; default: what the run's limits need",
-    "margin": "walltime beyond the run's limits; default 5m",
-    "signal": "seconds before the walltime's end at which the Runner is told; default 120",
+    "container": "the words that start a program in a container: apptainer exec --nv --bind /work rl.sif",
     "script": "a launch script such as NeMo-RL's ray.sub: it is submitted, and the Runner is its COMMAND",
 }
 
 # `exec` at the end: Slurm's signals reach the Runner. New files may show late on other nodes (network file systems).
 _SCRIPT = """#!/bin/bash
 {options}
+trap '' USR1  # of the walltime: until the Runner listens, it would end the job
 cd / && umask 022
 far={far}
 for look in 1 2 3 4 5 6 7 8 9 10; do
@@ -50,26 +45,15 @@ for look in 1 2 3 4 5 6 7 8 9 10; do
     [ $look = 10 ] && {{ echo "$(hostname) does not see $far: it shares no file system with us"; exit {not_shared}; }}
     sleep {pause}
 done
-{given}declare -A before
-while IFS= read -r -d '' pair; do before["$pair"]=1; done < <(env -0)
-{setup}{environment}touch "$far/{started}"
-exec {argv}
+{given}{setup}exec {argv}
 """
-# The trainer's environment is a file that the Runner reads. Variables that Slurm and `setup` set for this job override
-# those of the submitting machine; those of an allocation that the submitter was in are removed.
-_ENVIRONMENT = """if [ -f "$far/environment" ]; then
-    umask 077
-    {
-        while IFS= read -r -d '' pair || [ -n "$pair" ]; do
-            case $pair in SLURM*_*=* | SBATCH_*=* | SRUN_*=* | *_VISIBLE_DEVICES=*) ;; *) printf '%s\\0' "$pair" ;; esac
-        done < "$far/environment"
-        while IFS= read -r -d '' pair; do
-            case $pair in SLURM*_*=* | *_VISIBLE_DEVICES=* | GPU_DEVICE_ORDINAL=*) printf '%s\\0' "$pair" ;; *)
-                [ -n "${before["$pair"]+x}" ] || printf '%s\\0' "$pair" ;;
-            esac
-        done < <(env -0)
-    } > "$far/environment.slurm" && mv "$far/environment.slurm" "$far/environment"
-    umask 022
+# The trainer's environment is a file that the Runner reads; to it, the Runner adds what Slurm set for this job.
+_SETUP = """declare -A before
+while IFS= read -r -d '' pair; do before["$pair"]=1; done < <(env -0)
+{lines}if [ -f "$far/environment" ]; then  # what was set up here stands at its end, and so it counts
+    while IFS= read -r -d '' pair; do
+        [ -n "${{before["$pair"]+x}}" ] || printf '\\0%s' "$pair"
+    done < <(env -0) >> "$far/environment"
 fi
 """
 
@@ -80,50 +64,40 @@ class SlurmOptions:
 
     cluster: tuple[str, ...]  # the words that name it, for every client command
     resources: tuple[str, ...]  # what sbatch is asked for
-    extra: tuple[str, ...]
     names_gpus: bool
     environment: Mapping[str, str]
     setup: str
+    contained: bool  # a container passes on what was set up for it, if it does
     script: str
     dependency: str
-    signal_s: int
-    margin_s: float
     time_s: float  # 0: what the run's limits need
 
     @classmethod
-    def of(cls, target: Target) -> SlurmOptions:
-        """`launchers.registry` has checked what the options hold."""
+    def of(cls, target: Target, ours: Container[str]) -> SlurmOptions:
+        """`launchers.registry` has checked what the options hold. Those that are not ours are sbatch's own."""
         given = target.options
-
-        def seconds(option: str, default: str) -> float:
-            return parse_duration(target.text(option, default))
-
         setup, variables = given.get("setup") or "", given.get("environment") or {}
-        flags = ((f"--{name.replace('_', '-')}", given.get(name)) for name in _FLAGS)
+        passed_on = {name: value for name, value in given.items() if name not in ours}
         return cls(
             cluster=(f"--clusters={target.text('cluster')}",) if target.text("cluster") else (),
-            resources=tuple(
-                flag if value is True else f"{flag}={value}" for flag, value in flags if value not in (None, False, "")
-            ),
-            extra=tuple(map(str, given.get("extra") or ())),
-            names_gpus=any(target.text(name) for name in ("gres", "gpus_per_node")),
+            resources=tuple(_flag(name, value) for name, value in passed_on.items() if value is not False),
+            names_gpus=any(name.startswith(("gpus", "gres")) for name in passed_on),
             environment={str(name): str(value) for name, value in variables.items()},
             setup=setup if isinstance(setup, str) else "\n".join(map(str, setup)),
+            contained=bool(target.text("container")),
             script=target.text("script"),
             dependency=target.text("dependency"),
-            signal_s=int(target.text("signal", "120")),
-            margin_s=seconds("margin", "5m"),
-            time_s=seconds("time", "0s"),
+            time_s=parse_duration(target.text("time", "0s")),
         )
 
     def resource_words(self, gpus: int) -> list[str]:
         """sbatch's words for resources. The scheduler chooses the GPUs: CUDA_VISIBLE_DEVICES is its own."""
         ours = [f"--gres=gpu:{gpus}"] if gpus and not self.names_gpus else []
-        return [*self.resources, *ours, *self.extra]
+        return [*ours, *self.resources]
 
     def minutes(self, max_s: float) -> int:
         """The walltime: beyond the Runner's own limits, with room for a signal that comes early."""
-        needed = max_s + self.margin_s + self.signal_s + EARLY_S
+        needed = max_s + MARGIN_S + SIGNAL_S + EARLY_S
         return max(1, math.ceil(min(needed, self.time_s or needed) / 60))
 
     def words(self, job: Job) -> list[str]:
@@ -136,22 +110,27 @@ class SlurmOptions:
         dependency = ",".join(word for word in ("singleton", self.dependency) if word)
         found += [f"--time={self.minutes(job.max_s)}", f"--dependency={dependency}"]
         if not self.script:  # there the Runner is in a step, and a batch shell would die of it
-            found.append(f"--signal=B:USR1@{self.signal_s}")
+            found.append(f"--signal=B:USR1@{SIGNAL_S}")
         return found + self.resource_words(job.gpus)
 
     def batch_script(self, job: Job, *, pause_s: float = 3.0) -> str:
         """The batch script of a run: look for its directory, set up, become its Runner."""
+        lines = _exports(self.environment) + (f"{self.setup}\n" if self.setup else "")
         return _SCRIPT.format(
             options="\n".join(f"#SBATCH {shlex.quote(word)}" for word in self.words(job)),
             far=shlex.quote(job.directory),
             not_shared=NOT_SHARED_EXIT,
             pause=pause_s,
             given=_exports(job.environment),
-            setup=_exports(self.environment) + (f"{self.setup}\n" if self.setup else ""),
-            environment=_ENVIRONMENT,
-            started=STARTED,
+            setup=_SETUP.format(lines=lines) if lines and not self.contained else lines,
             argv=shlex.join(job.argv),
         )
+
+
+def _flag(name: str, value: object) -> str:
+    """An option as a word of sbatch: `mem_per_cpu: 4G` is `--mem-per-cpu=4G`, `exclusive: true` is `--exclusive`."""
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value is True else f"{flag}={','.join(map(str, value)) if isinstance(value, list) else value}"
 
 
 def _exports(variables: Mapping[str, str]) -> str:
@@ -183,7 +162,7 @@ _OVER: dict[str, tuple[Ending | None, str, str]] = {  # ending where there is no
     "NODE_FAIL": (Ending.LOST, "node_failed", "a node of the job failed"),
     "BOOT_FAIL": (Ending.LAUNCH_FAILED, "node_failed", "a node of the job did not boot"),
     "CANCELLED": (Ending.STOPPED, "cancelled", "the job was cancelled in Slurm"),
-    "OUT_OF_MEMORY": (Ending.CRASHED, "oom", "Slurm ended the job: it used more memory than it had asked for"),
+    "OUT_OF_MEMORY": (Ending.CRASHED, "memory", "Slurm ended the job: it used more memory than it had asked for"),
 }
 _EXPECTED = ("COMPLETED", "REVOKED")
 _FOR_EVER = later(
@@ -250,9 +229,8 @@ def accounted(text: str) -> Iterator[Row]:
 def observation(job_row: Row, *, last_words: str = "") -> Observation:
     """The observation of a row. last_words: of the job's output."""
     if job_row.state is not JobState.OVER:
-        hint = hint_for(job_row.reason)[1] if job_row.hopeless else ""
-        reason = f"{job_row.reason} ({hint})" if hint else job_row.reason
-        return Observation(job_row.state, job_row.word, reason, node=job_row.node, hopeless=job_row.hopeless)
+        hopeless = job_row.hopeless
+        return Observation(job_row.state, job_row.word, job_row.reason, node=job_row.node, hopeless=hopeless)
     ending, cause, why = _OVER[job_row.word]
     code, number = job_row.status >> 8, job_row.status & 127
     if job_row.word == "DEADLINE" and not job_row.node:
@@ -291,45 +269,6 @@ _SILENCE = later(  # it says nothing of any job
 )
 _CREDENTIAL = later(r"munge|authentication|Invalid .*credential|expired", re.IGNORECASE)
 _CREDENTIAL_HINT = "Slurm's credentials are refused here; `munge -n | unmunge` shows whether munged works"
-_HINTS = (  # of a sentence of sbatch, or of the reason of a job that would wait for ever: what it is about, what helps
-    (
-        r"accounting/qos|policy",
-        "policy",
-        "your account's limits forbid it: fewer slots, a smaller job, or another `qos`",
-    ),
-    (r"time ?limit|--time", "time", "set `time` of the target to the partition's limit, or a shorter exp_max_time"),
-    (r"Partition(Config|NodeLimit)", "nodes", "ask for less, such as fewer nodes, or for another partition"),
-    (r"dependency", "dependency", "change `dependency` of the target"),
-    (
-        r"invalid partition|partition name",
-        *("partition", "change `partition` of the target; `sinfo -s` lists what there is"),
-    ),
-    (r"account", "account", "change `account` of the target; `sacctmgr show associations user=$USER` lists yours"),
-    (
-        r"\bqos\b|^InvalidQOS",
-        "qos",
-        "change `qos` of the target; or fewer slots, where it limits how many jobs you submit",
-    ),
-    (r"gres|generic resource", "gres", "change `gres` or `gpus_per_run`; `sinfo -o '%N %G'` lists what nodes have"),
-    (r"reservation", "reservation", "change `reservation` of the target; `scontrol show reservation` lists them"),
-    (r"feature", "constraint", "change `constraint` of the target; `sinfo -o '%N %f'` lists features"),
-    (r"node name", "nodes", "change `nodelist` or `exclude` of the target; `sinfo -N` lists nodes"),
-    (r"memory", "mem", "ask for less memory: `mem` of the target"),
-    (r"node configuration|node count|processors", "resources", "no node of the partition has that; ask for less"),
-    (
-        r"unrecognized option|invalid option",
-        "option",
-        "this Slurm's sbatch has no such option: see `extra` of the target",
-    ),
-    (r"unable to open file|no such file", "script", "change `script` of the target"),
-)
-
-
-def hint_for(sentence: str) -> tuple[str, str]:
-    """What Slurm's sentence is about, as one word, and what helps; two "" where that is unknown."""
-    return next(((what, hint) for pattern, what, hint in _HINTS if re.search(pattern, sentence, re.I)), ("", ""))
-
-
 def number(program: str, output: ProgramOutput) -> str:
     """The number of the submitted job; a site's own lines may surround it.
 
@@ -364,9 +303,6 @@ def silence(program: str, output: ProgramOutput) -> Unreachable | None:
 
 
 def refusal(output: ProgramOutput) -> Declined:
-    """The Declined of a refusal by sbatch, with a hint what to change."""
-    words = sentence(output)
-    what, hint = hint_for(words)
-    if not what:
-        return Declined(f"sbatch: {words}", code="refused", hint="`sbatch --test-only` with the same options says more")
-    return Declined(f"sbatch: {words}", code=f"refused_{what}", hint=hint)
+    """The Declined of a refusal by sbatch, in its own words."""
+    hint = "correct the option of the target; `sbatch --test-only` with the same options says more"
+    return Declined(f"sbatch: {sentence(output)}", code="refused", hint=hint)

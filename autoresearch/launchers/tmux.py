@@ -10,37 +10,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import signal
+import shlex
 import subprocess
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.core.text.regex import later
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import host_sandbox_check, program
-from autoresearch.launchers.tmux_session import (
-    MARKER,
-    SessionInfo,
-    attach_line,
-    close_session,
-    keeper_session,
-    new_session,
-    release_server,
-    socket_flags,
-)
+from autoresearch.runner.terminal_mirror import KEPT, RELEASE
 
 if TYPE_CHECKING:
     from libtmux.common import tmux_cmd
 
-__all__ = ["SessionInfo", "TmuxLauncher"]
-
+MARKER = "AUTORESEARCH_RUN_ID"
+READABLE_S = 86400  # seconds: a day after its command is over, a pane closes by itself
+COLUMNS, LINES = "220", "50"  # a detached pane is 80x24 by default; one verl line is 3,000 characters
 OLDEST = (3, 2)
 ANSWER_S = 10.0  # a tmux server that takes longer is unreachable; usual answers take 2 ms
 KEEPER_S = 20  # the session that holds a new server open ends by itself after so many seconds
@@ -50,7 +40,31 @@ _EXITING = later("server exited|lost server")  # it exited during the call, whic
 _NO_PANE = later("no current target|no sessions|can't find session")  # of a server without any, or without that one
 # libtmux's own list has the path of each pane, and fails where somebody's holds a line break.
 _PANE = "#{session_id} #{pane_id} #{pid} #{pane_dead} #{?pane_pid,#{pane_pid},0} #{session_name}"
-_VARIABLE = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as tmux named it when it was started; written to `session.json`.
+
+    The ids are valid for one server only, which `server_pid` identifies. `socket` is the launcher's: "" for the user's
+    default server, a path, or a name.
+    """
+
+    launcher: str
+    session: str
+    socket: str
+    session_id: str  # "$3"
+    pane_id: str  # "%5"
+    server_pid: int
+    attach: str  # the line to type
+
+    @classmethod
+    def read(cls, record: Mapping[str, object]) -> SessionInfo:
+        """Read what `dataclasses.asdict` wrote; missing or mistyped fields become "" or 0."""
+        kinds = {one.name: int if one.name.endswith("_pid") else str for one in fields(cls)}
+        known = {name: record.get(name) for name in kinds}
+        whole: dict[str, Any] = {n: value if isinstance(value, kinds[n]) else kinds[n]() for n, value in known.items()}
+        return cls(**whole)
 
 
 class Pane(NamedTuple):
@@ -94,7 +108,7 @@ class TmuxLauncher:
         not allow it, UsageError for arguments that tmux would misread. The session exists on return; whether argv
         started properly shows in the run directory.
         """
-        _check(session, argv, cwd, environment)
+        _check(session, cwd)
         command = new_session(session, argv, cwd, environment)
         answer = self._ask(*command)
         if not _is_absent(answer):
@@ -108,7 +122,7 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        panes = TmuxLauncher(info.socket)._panes(info.server_pid)
+        panes = TmuxLauncher(info.socket)._panes()
         # ids restart with every server, so the server's pid counts too
         return any((one.session_id, one.server_pid) == (info.session_id, info.server_pid) for one in panes)
 
@@ -117,12 +131,8 @@ class TmuxLauncher:
 
         Raises EnvironmentUnusable if the server cannot be queried.
         """
-        answer = TmuxLauncher(info.socket)._query(*close_session(info), server_pid=info.server_pid)
+        answer = TmuxLauncher(info.socket)._query(*close_session(info))
         return answer.returncode == 0 and answer.stdout[:1] == [str(info.server_pid)]
-
-    def attach_line(self, info: SessionInfo) -> str:
-        """The command that shows the session; valid in any shell."""
-        return attach_line(info.socket, info.session)
 
     def attach_argv(self, info: SessionInfo, environ: Mapping[str, str]) -> list[str]:
         """The argv to exec for attaching; inside the same tmux server that is switch-client."""
@@ -164,7 +174,6 @@ class TmuxLauncher:
             session_id=pane.session_id,
             pane_id=pane.pane_id,
             server_pid=pane.server_pid,
-            pane_pid=pane.pid,
             attach=attach_line(self.socket, pane.session),
         )
 
@@ -184,25 +193,20 @@ class TmuxLauncher:
             raise EnvironmentUnusable(message, code="session_lost", hint=host_sandbox_check.REMEDY)
         return made[0]
 
-    def _query(self, *arguments: str, server_pid: int = 0) -> tmux_cmd:
+    def _query(self, *arguments: str) -> tmux_cmd:
         """The answer of a server, or that it has no such session, or that there is none.
 
-        `server_pid`: a server that existed before; if it lives without its socket, that is repaired. Raises
-        EnvironmentUnusable if the server cannot be queried.
+        Raises EnvironmentUnusable if the server cannot be queried.
         """
         answer = self._ask(*arguments)
-        for _ in range(3):  # one that is about to end lives on for a moment without its socket
-            if not (lives := _is_absent(answer) and _mend_socket(server_pid)):
-                break
-            answer = self._ask(*arguments)
-        if answer.returncode != 0 and (lives or not _is_absent(answer)) and not _NO_PANE.search(str(answer.stderr)):
+        if answer.returncode != 0 and not _is_absent(answer) and not _NO_PANE.search(str(answer.stderr)):
             _require_tmux()
             raise _unreachable(" ".join(answer.stderr))
         return answer
 
-    def _panes(self, server_pid: int = 0) -> list[Pane]:
+    def _panes(self) -> list[Pane]:
         """All panes of the server; [] without a server. See `_query`."""
-        answer = self._query("list-panes", "-a", "-F", _PANE, server_pid=server_pid)
+        answer = self._query("list-panes", "-a", "-F", _PANE)
         if _is_absent(answer):
             return []
         panes = []
@@ -210,7 +214,7 @@ class TmuxLauncher:
             session_id, pane_id, server, dead, pid, session = line.split(" ", 5)
             panes.append(Pane(session_id, pane_id, int(server), dead == "1", int(pid), session))
         if not any(naming.SESSION.match(pane.session) for pane in panes):
-            self._ask(*release_server())  # a person killed the last of our sessions
+            self._ask(*RELEASE)  # a person killed the last of our sessions
         return panes
 
     @contextlib.contextmanager
@@ -252,6 +256,8 @@ class TmuxLauncher:
 
         libtmux waits without a limit, so it waits in a thread; a call that was given up ends with its server.
         """
+        from concurrent.futures import Future  # takes milliseconds to import
+
         from libtmux import Server  # 118 ms
         from libtmux.exc import LibTmuxException
 
@@ -285,30 +291,12 @@ def _unreachable(why: str) -> EnvironmentUnusable:
     return EnvironmentUnusable(message, code="tmux_unreachable", hint=host_sandbox_check.REMEDY)
 
 
-def _mend_socket(server_pid: int) -> bool:
-    """Have a living server whose socket was removed (/tmp cleaners do that) create a new one."""
-    try:
-        # the pid may have been reused, or be a zombie's; tmux sets this name itself
-        if not re.match(r"\d+ \(tmux: server\) [^ZX]", Path(f"/proc/{server_pid}/stat").read_text()):
-            return False
-        os.kill(server_pid, signal.SIGUSR1)
-    except OSError:
-        return False
-    time.sleep(0.1)  # there is no event to wait for; measured: below 5 ms
-    return True
-
-
-def _check(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
+def _check(session: str, cwd: Path) -> None:
     """Refuse input that tmux would accept and misinterpret."""
     if not naming.SESSION.match(session):
         raise UsageError(f"{session!r} is no session name", hint="ajet_ and 1 to 60 of A-Z a-z 0-9 _ -")
     if not cwd.is_dir():  # tmux would silently use another directory
         raise EnvironmentUnusable(f"the working directory {cwd} is not there", code="no_directory")
-    if not argv or any("\0" in word for word in [*argv, *environment.values()]):
-        raise UsageError(f"session {session} has no command, or one with a NUL byte")
-    bad = [name for name in environment if not _VARIABLE.match(name)]
-    if bad:
-        raise UsageError(f"{bad[0]!r} is no name of an environment variable")
 
 
 def _require_tmux() -> None:
@@ -321,3 +309,72 @@ def _require_tmux() -> None:
     else:
         return
     raise EnvironmentUnusable(message, code=code, hint="install it", fix=program.install_line("tmux"))
+
+
+# -- in tmux's terms: nothing here runs a command -----------------------------------------------------------------
+
+
+def socket_flags(socket: str) -> list[str]:
+    """`-L default` rather than nothing: without a flag $TMUX decides, which may be another server."""
+    return ["-S", socket] if "/" in socket else ["-L", socket or "default"]
+
+
+def attach_line(socket: str, session: str) -> str:
+    """The command to attach; the target is exact, and quoted because zsh expands a bare =word."""
+    flags = socket_flags(socket) if socket else []
+    return shlex.join(["tmux", *flags, "attach", "-t"]) + f" '={session}'"
+
+
+def new_session(session: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> list[str]:
+    """One command sequence, so that nothing (an early exit, the user's tmux.conf) can interfere."""
+    target = f"={session}:"
+    words = argv if len(argv) > 1 else ("env", *argv)  # one word alone would go through default-shell
+    command = [
+        *("new-session", "-d", "-s", session, "-x", COLUMNS, "-y", LINES),
+        *("-c", str(cwd).replace("#", "##")),  # -c is a format: #{pid} in a path would be expanded
+        *(word for name, value in environment.items() for word in ("-e", f"{name}={value}")),
+        *("--", *words),
+    ]
+    options = [
+        ("set-option", "-w", "-t", target, "remain-on-exit", "on"),
+        ("set-hook", "-t", target, "pane-died", _closes_later()),
+        ("set-option", "-t", target, "destroy-unattached", "off"),
+        ("set-option", "-s", "exit-unattached", "off"),
+        # see RELEASE
+        ("if-shell", "-F", f"#{{?#{{{KEPT}}},,1}}", f"set-option -sF {KEPT} 'was #{{exit-empty}}'"),
+        ("set-option", "-s", "exit-empty", "off"),
+        # a window that a person opens in this session is not part of the run, and not swept with it
+        ("set-environment", "-t", target, "-r", MARKER),
+    ]
+    return [_literal(word) for word in command] + [word for option in options for word in (";", *option)]
+
+
+def keeper_session(socket: str, keeper: str, seconds: int) -> list[str]:
+    """The command that starts a server without words that betray its purpose."""
+    target = f"={keeper}:"
+    start = ["tmux", *socket_flags(socket), "new-session", "-d", "-s", keeper, "--", "sleep", str(seconds)]
+    return [
+        *start,
+        *(";", "set-option", "-s", "exit-unattached", "off"),
+        *(";", "set-option", "-t", target, "destroy-unattached", "off"),
+        *(";", "set-option", "-w", "-t", target, "remain-on-exit", "off"),
+    ]
+
+
+def close_session(info: SessionInfo) -> list[str]:
+    """End a session of the server that is named first in the answer: of another one, its id is another session's."""
+    ours, kill = f"#{{==:#{{pid}},{info.server_pid}}}", f"kill-session -t '{info.session_id}'"
+    return ["display-message", "-p", "#{pid}", ";", "if-shell", "-F", ours, kill, ";", *RELEASE]
+
+
+def _closes_later() -> str:
+    """A command of tmux for when a pane has died: READABLE_S later, close it if it is still dead. No process waits."""
+    close = ("if-shell", "-F", "-t", "#{hook_pane}", "##{pane_dead}", "kill-pane -t #{hook_pane}")
+    line = shlex.join(["tmux", *close, ";", *(word.replace("#", "##") for word in RELEASE)])
+    escaped = "".join(f"\\{one}" if one in '"\\$' else one for one in line)
+    return f'run-shell -b -d {READABLE_S} "{escaped}"'
+
+
+def _literal(word: str) -> str:
+    """Escape a trailing `;`, which would end the command."""
+    return word[:-1] + "\\;" if word.endswith(";") else word

@@ -14,15 +14,11 @@ from pathlib import Path
 from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import unused
-from autoresearch.core.campaign.proposer import Attempt, Proposer
+from autoresearch.core.campaign.proposer import Attempt, Lines, Proposer, ReadYaml
 from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
 from autoresearch.records.hostile import read_readable
 
-ReadYaml = Callable[[bytes, str], object]
-"""Bytes and the file's name to plain data; raises AutoresearchError where it is no YAML."""
-Lines = Callable[[bytes], Mapping[tuple[str | int, ...], int]]
-"""Bytes to the line of each key and item, by its path from the top."""
 Fits = Callable[[Hypothesis], str]
 """What the campaign's recipe or command says against an idea's overrides; "" for nothing."""
 KEYS = ("ideas", "queue")  # under which a list may stand: in a file of its own, in a campaign file
@@ -97,9 +93,13 @@ class Queue(Proposer):
         """The same by the entry's token; "" for the file itself."""
         return dict(self._faults)
 
+    def ideas(self) -> list[Hypothesis]:
+        """Its sound entries, in their order."""
+        return [idea for _, idea in self._good(())]
+
     def slugs(self) -> set[str]:
         """What its entries are called, and would be: the token of one that is broken."""
-        named = {idea.slug for _, idea in self._good(())}
+        named = {idea.slug for idea in self.ideas()}
         return named | {token for token in self._faults if token}
 
     def signature(self) -> object:

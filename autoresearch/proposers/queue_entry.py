@@ -11,8 +11,6 @@
       blueprint: other.md                 # instead of the campaign's
       parent: baseline                    # best (default), baseline, or the slug of an idea
       expected: +1 point of pass@1
-      simpler: false
-      smoke: false
 
 Paths of files to read are relative to the queue file. Only values are returned; each Fault is a sentence for the
 person who wrote the entry, with the keys that lead to what is wrong.
@@ -28,7 +26,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from autoresearch.core.agents.proposals import is_inside
-from autoresearch.core.agents.suspicion import files_of
 from autoresearch.core.blueprint.finding import errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.campaign import overrides
@@ -53,13 +50,10 @@ ENTRY: dict[str, dict[str, Any]] = {
     "blueprint": {"type": "string", "description": "instead of the campaign's"},
     "parent": {"type": "string", "description": "best (the default), baseline, or the slug of an idea"},
     "expected": {"type": "string", "description": "what is expected of it"},
-    "simpler": {"type": "boolean", "description": "it makes things simpler, so being as good is enough"},
-    "smoke": {"type": "boolean", "description": "it tests plumbing and judges nothing"},
 }  # fmt: skip
 """Every key of an entry, as its JSON schema; `_misshapen` holds an entry against it."""
 _FORMS: dict[str, tuple[type, str]] = {
     "string": (str, "is no text; put it in quotes"),
-    "boolean": (bool, "is neither true nor false"),
     "object": (Mapping, "is no mapping"),
     "array": (list, "is no list of paths"),
 }
@@ -180,8 +174,6 @@ class _EntryReader:
             patches=patches,
             blueprint=blueprint,
             expected=self.text("expected"),
-            simpler=self.entry.get("simpler", False),
-            smoke=self.entry.get("smoke", False),
             proposer=QUEUE,
             token=token_of(self.whole),
         )
@@ -240,7 +232,8 @@ class _EntryReader:
             if "\n@@" not in f"\n{text}" and "GIT binary patch" not in text and "rename from " not in text:
                 self.wrong(f"{name} is no unified diff", "patches", n)
             heads = re.findall(r"^(?:\+\+\+|---) \"?(?:[ab]/)?([^\t\n\"]+)", text, re.MULTILINE)  # of diff -u, too
-            for path in sorted({*heads, *(file.path for file in files_of(text))} - {"", "/dev/null"}):
+            heads += re.findall(r"^(?:rename to |copy to |diff --git .+? \"?b/)([^\t\n\"]+)", text, re.MULTILINE)
+            for path in sorted({*heads} - {"/dev/null"}):
                 if not is_inside(path):
                     self.wrong(f"{name} changes {path}, which {_OUTSIDE}", "patches", n)
         return tuple(texts)

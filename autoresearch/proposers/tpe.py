@@ -3,7 +3,7 @@
 So a kill at any instruction loses nothing, and equal attempts propose equal ideas, before and after a restart. The
 baseline, a person's ideas and a coding agent's are learnt from too, where they are points of the space.
 
-A crash, or an idea that its curve ended early, is told PRUNED: TPE then ranks it below all that finished and
+A crash, or an idea that is screened, is told PRUNED: TPE then ranks it below all that finished and
 turns away from its neighbourhood. FAIL would hide it (on a landscape where half of the space breaks, twice as
 many ideas crashed then); a made-up bad value would need a scale. An idea that never ran teaches nothing.
 
@@ -17,16 +17,15 @@ import math
 import random
 import sys
 import warnings
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import canonical, changed, flatten
-from autoresearch.core.campaign.proposer import Attempt, Proposer, config_only, points, tried
-from autoresearch.core.campaign.space import MOST_GRID_POINTS, Choices, Dimension, Point, Space
-from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.core.campaign.proposer import Attempt, Proposer, ProposerInputs, points, tried
+from autoresearch.core.campaign.space import MOST_GRID_POINTS, Choices, Dimension, Point
+from autoresearch.core.run.ending import Verdict
 from autoresearch.errors import EnvironmentUnusable
 
 if TYPE_CHECKING:
@@ -47,8 +46,9 @@ class Sweep(Proposer):
 
     name = ""
 
-    def __init__(self, space: Space, baseline: Mapping[str, object]) -> None:
-        self.space, self.baseline = space, baseline
+    def __init__(self, inputs: ProposerInputs) -> None:
+        assert inputs.space is not None, self.name
+        self.space, self.baseline, self.seed = inputs.space, inputs.baseline, inputs.seed
         self.asked: dict[str, Hypothesis] = {}  # in this life, by fingerprint
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
@@ -94,11 +94,6 @@ class RandomSweep(Sweep):
 
     name = "random"
 
-    def __init__(self, space: Space, baseline: Mapping[str, object], seed: int = 0) -> None:
-        """Raises UsageError `bad_space` where the space holds one point."""
-        super().__init__(space, baseline)
-        self.seed = seed
-
     def choose(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
         """A random point that is not known; None if there is none, or chance finds none."""
         space, chance = self.space, random.Random(f"{self.seed}:{number}")
@@ -121,11 +116,11 @@ class Tpe(RandomSweep):
 
     name = "tpe"
 
-    def __init__(self, space: Space, objective: Objective, *, baseline: Mapping[str, object], seed: int = 0) -> None:
-        """Raises UsageError `bad_space` for a space of one point, EnvironmentUnusable without optuna."""
-        super().__init__(space, baseline, seed)
+    def __init__(self, inputs: ProposerInputs) -> None:
+        """Raises EnvironmentUnusable without optuna."""
+        super().__init__(inputs)
         need_optuna()
-        self._objective = objective
+        self._objective = inputs.objective
 
     def choose(self, number: int, known: Set[str], attempts: Sequence[Attempt]) -> Point | None:
         """Where TPE expects the most; at random where it only repeats itself."""
@@ -161,7 +156,7 @@ class Tpe(RandomSweep):
         coming = [Attempt(0, idea) for idea in self.asked.values() if idea.slug not in listed]
         for attempt in (*attempts, *coming):
             idea, own = attempt.hypothesis, changes.get(attempt.hypothesis.slug)
-            if own is None and config_only(idea) and (idea.parent == BEST or attempt in coming):
+            if own is None and not idea.changes_code and (idea.parent == BEST or attempt in coming):
                 whole = flatten(idea.overrides)  # of use where it says every key of the space itself
             else:
                 whole = {**flatten(self.baseline), **own} if own is not None else {}
@@ -175,7 +170,7 @@ class Tpe(RandomSweep):
         """What Optuna is told, see the module."""
         from optuna.trial import TrialState, create_trial
 
-        ended_early = attempt.status in ("crash", PRUNED)
+        ended_early = attempt.status in (Verdict.CRASH, Verdict.SCREENED)
         value = None if ended_early or not attempt.settled else attempt.value
         if not attempt.settled:
             state = TrialState.RUNNING

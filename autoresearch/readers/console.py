@@ -13,16 +13,24 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.metrics.line_reader import LineReader
-from autoresearch.core.metrics.signal import NO_STEP, Reading, SignalKind
+from autoresearch.core.metrics.signal import NO_STEP, LineReader, Reading, SignalKind
 from autoresearch.core.text.regex import later
+from autoresearch.records.files import tail
 from autoresearch.records.hostile import open_readable
-from autoresearch.records.lines import tail
-from autoresearch.runner.text import logical_lines, plain
+from autoresearch.runner.text import logical_lines
 
-_TORN = later(r"\{[^}]*\Z| - [^:\s]*\Z")  # a dict, or a pair, that ends nowhere
 CHUNK = 1 << 20
 LONGEST = 1 << 22  # a longer line is split; it cannot hold metrics
+
+_RUN_URL = later(
+    rb"(?P<scheme>https?://)(?:[^\s/@'\"\x1b]{1,200}@)?"
+    rb"(?P<rest>[\w.-]{1,200}(?::\d{1,5})?/[\w.@~%+#/-]{1,300}?/runs/[\w-]{3,64})"
+)
+_TRACKER = later(rb"(?i)(?:wandb|swanlab):|view run")
+_ALONE = later(rb"(?:\([^()\n]{1,120}\)|\x1b\[[\d;]*m|\s)*\Z")  # rich puts a long URL on a separate line
+_THEIRS = (b"wandb.ai/", b"swanlab.cn/", b"swanlab.com/")
+MOST_URLS = 8
+_ENDS = 4 << 20  # bytes at each end of a log; a tracker starts within minutes
 
 
 def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[bytes]:
@@ -56,7 +64,7 @@ def chunks(path: Path, offset: int = 0, *, ended: bool = False) -> Iterator[byte
 def _next(file: io.FileIO) -> bytes:
     """The next chunk of written data; a hole in a sparse file is skipped and replaced by one NUL.
 
-    A log that is truncated while its writer continues may begin with a hole of gigabytes.
+    A log that is truncated while its writer continues, or stretched by one call of the training, may hold terabytes.
     """
     here = file.tell()
     try:
@@ -93,14 +101,6 @@ def read_whole_log(path: Path, reader: LineReader, offset: int = 0, *, ended: bo
     return numbered(readings())
 
 
-def cut_line(path: Path, reader: LineReader, *, ended: bool = False) -> str:
-    """The last line of a log if it is of a step, and cut, so that it was not read; else ""."""
-    data = tail(path, 1 << 16).replace(b"\r", b"\n")
-    text = next(reversed(list(logical_lines(data))), "")
-    whole = (ended or data.endswith(b"\n")) and not _TORN.search(text)
-    return "" if whole or not reader.knows(text) else plain(text, 80)
-
-
 def tail_lines(path: Path, *, max_bytes: int = 1 << 20) -> list[str]:
     """The last stripped lines of a log, within its last `max_bytes`; [] if it is missing."""
     return list(logical_lines(tail(path, max_bytes)))
@@ -132,3 +132,32 @@ def merged(readings: Iterable[Reading]) -> tuple[Reading, ...]:
         metrics = {**known.metrics, **reading.metrics} if known else None
         found[place] = replace(reading, metrics=metrics) if metrics else reading
     return tuple(found.values())
+
+
+def urls_in(log: Path, ends: int = _ENDS) -> tuple[str, ...]:
+    """The pages of trackers that a run printed at the beginning or the end of its log, without duplicates."""
+    try:
+        with io.BufferedReader(open_readable(log)) as file:
+            found = run_urls(file.read(ends))
+            if (size := file.seek(0, os.SEEK_END)) > ends:
+                file.seek(max(ends, size - ends))
+                found += run_urls(file.read(ends))
+    except OSError:
+        return ()
+    return tuple(dict.fromkeys(found))[:MOST_URLS]
+
+
+def run_urls(text: bytes) -> tuple[str, ...]:
+    """The URLs with `/runs/ID` in a piece of a log (W&B, SwanLab, MLflow), each once, in order.
+
+    One counts only after a tracker's own words, or at the beginning of a line with a known host, so that those of other
+    runs in a model's output are not taken for this run's, unless they imitate a tracker.
+    """
+    found: dict[str, None] = {}
+    for match in _RUN_URL.finditer(text):
+        before = text[max(text.rfind(b"\n", 0, match.start()) + 1, match.start() - 300) : match.start()]
+        if _TRACKER.search(before) or (match["rest"].startswith(_THEIRS) and _ALONE.match(before)):
+            found[(match["scheme"] + match["rest"]).decode("ascii", "replace")] = None
+        if len(found) == MOST_URLS:
+            break
+    return tuple(found)

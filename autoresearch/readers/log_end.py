@@ -1,7 +1,7 @@
 """Find what a log says about its run's end, reading only its last megabytes.
 
 An error followed by at least two more steps was overcome: so only what stands after the last two steps can explain the
-end, and what stands before them where a run ended badly and nothing else does.
+end.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, LogPosition
-from autoresearch.core.diagnosis.kinds import table
+from autoresearch.core.diagnosis.failure import MAX_LINE, Diagnosis, Failure, LogPosition, table
 from autoresearch.core.diagnosis.root import SURVIVED, Search
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.text.regex import later
@@ -51,23 +50,7 @@ _OVER = later(
     rf"|\b(?:finish|complet)\w*\b{_NO_PART}\btrain(?:ing)?\b(?!{_NO_PART}(?:epoch|step|iter|batch|round|phase|stage|fold))"
     r"|\bearly.?stop(?:p|s\b)"
 )
-_EARLY = later(r"(?i)\bearly.?stop|\bconverged\b")
-
-
-@dataclass(frozen=True, slots=True)
-class LastWords:
-    """The failures that may explain an end, the root cause first.
-
-    digest: the lines for somebody who judges the cause, see `digest`.
-    """
-
-    failures: tuple[Failure, ...] = ()
-    digest: tuple[str, ...] = ()
-    traceback: str = ""  # the last one
-
-    @property
-    def cause(self) -> Failure | None:
-        return next(iter(self.failures), None)
+_EARLY = later(r"(?i)\bearly.?stop|\bconverged\b")  # it says why its count stops short
 
 
 def last_words(
@@ -78,18 +61,17 @@ def last_words(
     *,
     spelled: bool = False,
     ended_badly: bool = False,
-) -> LastWords:
-    """The failures in a log that may explain its run's end; empty if the log is missing.
+) -> tuple[tuple[Failure, ...], Diagnosis]:
+    """The failures in a log that may explain its run's end, the root cause first, and what they say together.
 
     signals: the trainer's patterns; those for steps, validations and NaN are used. harmless: patterns of lines that do
     not end a run; a traceback that contains such a line does not either. until: only so many bytes of the log count.
-    spelled: a line that names a step and a metric is a step, too. ended_badly: then, if nothing else explains it, also
-    what steps followed.
+    spelled: a line that names a step and a metric is a step, too. ended_badly: then also what ended a thread.
     """
     try:
         file: BinaryIO = io.BufferedReader(open_readable(path))
     except OSError:
-        return LastWords()
+        return (), Diagnosis()
     with file:
         size = min(file.seek(0, 2), file.tell() if until is None else until)
         low = max(0, size - TAIL)
@@ -103,7 +85,7 @@ def last_words(
 
         causes = placed(search.failures(ended_badly=ended_badly))
         shown = digest(placed(search.firsts.values()), placed(search.notices()), search.last_step)
-        return LastWords(causes, shown, search.traceback)
+        return causes, Diagnosis(next(iter(causes), None), shown, search.traceback)
 
 
 def _searched(

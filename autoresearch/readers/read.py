@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
-from autoresearch.core.metrics.expression import near_miss
-from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.objective import Objective, near_miss
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.metrics.signal import readings as split
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat, Trainer
 from autoresearch.core.statistics.seeding import last_digit
-from autoresearch.errors import NotFoundError, UsageError
-from autoresearch.readers import tracker_runs
-from autoresearch.readers.console import cut_line, merged, read_whole_log
+from autoresearch.errors import AutoresearchError, NotFoundError, UsageError
+from autoresearch.plugins import PluginWarning, Registry
+from autoresearch.readers.binary_metrics import WANDB, event_files, read_tensorboard, read_wandb
+from autoresearch.readers.binary_metrics import size as tensorboard_size
+from autoresearch.readers.console import merged, read_whole_log
 from autoresearch.readers.jsonl import (
     TRAINER_STATE,
     read_csv,
     read_json,
     read_jsonl,
-    read_swarm_val,
     read_trainer_state,
     state_file,
 )
-from autoresearch.readers.registry import read_by_plugin, recognised
-from autoresearch.readers.tensorboard import event_files, read_tensorboard
-from autoresearch.readers.tensorboard import size as tensorboard_size
 from autoresearch.readers.tracker_dirs import is_several, newest
-from autoresearch.readers.tracker_runs import read_swanlab, read_wandb
 from autoresearch.records.hostile import bounds, is_readable, open_readable
 from autoresearch.runner.text import plain
 
@@ -60,12 +59,8 @@ def sniff(path: Path) -> str:
         return SourceFormat.TRAINER_STATE
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    if head.startswith(tracker_runs.WANDB):
+    if head.startswith(WANDB):
         return SourceFormat.WANDB
-    if head.startswith(tracker_runs.SWANLAB):
-        return SourceFormat.SWANLAB
-    if name := recognised(path):
-        return name
     check_text(path, head)
     return _of_text(path, head.lstrip(b"\0 \t\r\n"))
 
@@ -80,7 +75,7 @@ def check_text(path: Path, head: bytes) -> None:
     if odd * 20 > len(seen):
         raise UsageError(
             f"{path} is no text: it begins with {head[:8].hex(' ')}",
-            hint="give a log as it was printed, not packed; --source reads event files, .wandb and .swanlab",
+            hint="give a log as it was printed, not packed, or the directory of event files or of a W&B run",
             code="binary_file",
         )
 
@@ -88,16 +83,13 @@ def check_text(path: Path, head: bytes) -> None:
 def _of_directory(path: Path) -> str:
     if event_files(path):
         return SourceFormat.TENSORBOARD
-    for kind in (SourceFormat.WANDB, SourceFormat.SWANLAB):
-        if newest(kind, path):
-            return kind
+    if newest(SourceFormat.WANDB, path):
+        return SourceFormat.WANDB
     if state_file(path):
         return SourceFormat.TRAINER_STATE
-    if name := recognised(path):
-        return name
     raise NotFoundError(
         f"{path} holds no metrics that can be read",
-        hint="event files of TensorBoard, runs of W&B or SwanLab, or a trainer_state.json",
+        hint="event files of TensorBoard, runs of W&B, or a trainer_state.json",
         code="no_metrics",
     )
 
@@ -106,8 +98,6 @@ def _of_text(path: Path, seen: bytes) -> SourceFormat:
     if seen.startswith(b"{'"):
         first = seen.partition(b"\n")[0]  # of other programs, the log is read, whatever their step is called
         return SourceFormat.DICT_LINES if any(name in first for name in _AGENTJET) else SourceFormat.CONSOLE
-    if seen.startswith(b"## Step "):
-        return SourceFormat.SWARM_VAL
     if path.suffix in SUFFIXES:
         return SourceFormat(SUFFIXES[path.suffix])
     if seen.startswith((b'{"', b'{ "')):
@@ -120,13 +110,25 @@ _READ = {
     SourceFormat.JSON: read_json,
     SourceFormat.CSV: read_csv,
     SourceFormat.DICT_LINES: read_jsonl,
-    SourceFormat.SWARM_VAL: read_swarm_val,
 }
 _APPENDED = (*_READ, SourceFormat.CONSOLE)
-TRACKERS = {SourceFormat.WANDB: read_wandb, SourceFormat.SWANLAB: read_swanlab}
-_TOLD = 3  # disagreements listed in full per source
+_TOLD = 3  # names like one that no source has
 _MARKED = 4096  # bytes at either end
 MOST = 4 << 30  # bytes of a file of metrics
+
+
+class MetricReader(Protocol):
+    """Reads the files of one format. Instances are stateless."""
+
+    def read(self, path: Path, offset: int) -> Iterable[Reading]:
+        """The readings in order of their steps; those in the first `offset` bytes of a file are an earlier run's.
+
+        The file may be missing, or end in the middle of a record that is being written: then it has fewer readings.
+        """
+
+
+READERS = Registry("readers")
+"""Those of plug-ins, by the name of their format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +158,18 @@ class SourceReadings:
 class Best:
     """The combined readings of all sources.
 
-    The objective's metrics come from `sources` alone, several if it is an expression over keys of several sources;
-    other metrics and steps are added from the remaining sources.
+    The objective's metric comes from `source` alone; other metrics and steps are added from the remaining sources.
     """
 
     readings: tuple[Reading, ...]
-    sources: tuple[Source, ...] = ()  # () if no source holds the metric, or a part of it
+    source: Source | None = None  # None if no source holds the metric
     warnings: tuple[str, ...] = ()
     summary: str = ""  # which lines were taken, where nobody declared any
 
     @property
-    def source(self) -> Source | None:
-        """The first source of the objective's metric; None if there is none."""
-        return self.sources[0] if self.sources else None
-
-    @property
     def where(self) -> str:
-        """The paths of these sources, joined by commas; "" if there are none."""
-        return ", ".join(source.path for source in self.sources)
+        """The path of the source; "" if there is none."""
+        return self.source.path if self.source else ""
 
 
 def read_source(
@@ -205,8 +201,6 @@ def _read_source(source: Source, path: Path, offset: int, trainer: Trainer, *, e
     lines = read_whole_log(path, reader, offset, ended=ended)
     readings = merged(part for reading in lines for part in _parts(reading))
     warnings = [_no_number(path, name, text) for name, text in reader.unread.items()]
-    if cut := cut_line(path, reader, ended=ended):
-        warnings.append(f"{path} ends with a line that is cut, whose values are missing: `{cut}`")
     return SourceReadings(source, readings, tuple(warnings), plain(reader.summary, _LONGEST))
 
 
@@ -218,10 +212,19 @@ def _read_file(source: Source, path: Path, offset: int, trainer: Trainer) -> Ite
         return read_tensorboard(path, offset, trainer.key_of)
     if source.format is SourceFormat.TRAINER_STATE:
         return read_trainer_state(path)
-    if source.format not in TRACKERS:
-        return read_by_plugin(source.format, path, offset)
-    run = newest(SourceFormat(source.format), path)
-    return TRACKERS[SourceFormat(source.format)](run) if run else ()
+    if source.format is SourceFormat.WANDB:
+        return read_wandb(run) if (run := newest(SourceFormat.WANDB, path)) else ()
+    return _read_by_plugin(source.format, path, offset)
+
+
+def _read_by_plugin(source_format: str, path: Path, offset: int) -> tuple[Reading, ...]:
+    """The readings of a file in a format that is not ours; with a warning, () where no plug-in can read it."""
+    try:
+        reader: MetricReader = READERS.get(source_format)()
+    except AutoresearchError as error:
+        warnings.warn(f"{path} is not read: {error.message}", PluginWarning, stacklevel=2)
+        return ()
+    return tuple(reader.read(path, offset))
 
 
 def _no_number(path: Path, name: str, text: str) -> str:
@@ -238,7 +241,7 @@ def size_of(source: Source, base: Path = Path()) -> int:
     path = base / source.path
     if source.format is SourceFormat.TENSORBOARD:
         return tensorboard_size(path)
-    if source.format is SourceFormat.TRAINER_STATE or source.format in TRACKERS:
+    if source.format in (SourceFormat.TRAINER_STATE, SourceFormat.WANDB):
         return 0
     try:
         file = newest(SourceFormat(source.format), path) if is_several(source) else path
@@ -291,19 +294,15 @@ def best_of(source_readings: Sequence[SourceReadings], objective: Objective | No
     """
     doubts = tuple(text for read in source_readings for text in read.warnings)
     summary = next((read.summary for read in source_readings if read.summary), "")
-    if objective is None:
-        return Best(_united([read.readings for read in source_readings]), (), doubts, summary)
     names = {key for read in source_readings for key in read.keys}
-    keys = objective.keys_among(names)
-    holders = {key: read for key in keys for read in reversed(source_readings) if read.points(key)}
-    if lacking := [key for key in keys if key not in holders]:
-        told = (*_nowhere(objective.metric, lacking, names), *doubts)
-        return Best(_united([read.readings for read in source_readings]), (), told, summary)
-    warnings = [*disagreements(source_readings, keys), *doubts]
-    order = sorted(source_readings, key=lambda read: read not in holders.values())
-    ours = [[_of(read, reading, holders) for reading in read.readings] for read in order]
-    sources = tuple(dict.fromkeys(holders[key].source for key in keys))
-    return Best(_united(ours, kept=len(sources)), sources, tuple(warnings), summary)
+    key = objective.key_among(names) if objective else ""
+    ours = next((read for read in source_readings if objective and read.points(key)), None)
+    if ours is None:
+        told = (_nowhere(key, names), *doubts) if objective else doubts
+        return Best(_united([read.readings for read in source_readings]), None, told, summary)
+    others = [_without(read.readings, key) for read in source_readings if read is not ours]
+    warnings = (*disagreements(source_readings, [key]), *doubts)
+    return Best(_united([ours.readings, *others]), ours.source, warnings, summary)
 
 
 def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]) -> list[str]:
@@ -317,17 +316,14 @@ def disagreements(source_readings: Sequence[SourceReadings], keys: Iterable[str]
     return texts
 
 
-def _united(lists: Sequence[Sequence[Reading]], kept: int = 0) -> tuple[Reading, ...]:
+def _united(lists: Sequence[Sequence[Reading]]) -> tuple[Reading, ...]:
     """One reading per kind and step, ordered by step; if lists overlap, the earlier list's values win.
 
-    Steps that are only counted and steps that are named do not go together: the first list's are taken. kept: how many
-    lists at the beginning are taken anyway.
+    Steps that are only counted and steps that are named do not go together: the first list's are taken.
     """
     counted = next((any(one.ordinal for one in readings) for readings in lists if readings), False)
-    alike = [readings for readings in lists[kept:] if any(one.ordinal for one in readings) == counted]
-    lists = [*lists[:kept], *alike]
     found: dict[tuple[int, bool], Reading] = {}
-    for readings in lists:
+    for readings in (readings for readings in lists if any(one.ordinal for one in readings) == counted):
         for reading in readings:
             key = reading.step, reading.kind is SignalKind.VALIDATION
             known = found.setdefault(key, reading)
@@ -336,24 +332,18 @@ def _united(lists: Sequence[Sequence[Reading]], kept: int = 0) -> tuple[Reading,
     return tuple(found[key] for key in sorted(found) if found[key].metrics)
 
 
-def _of(source_readings: SourceReadings, reading: Reading, holders: Mapping[str, SourceReadings]) -> Reading:
-    """The reading without those metrics that are taken from another source."""
-    foreign = [key for key in holders if key in reading.metrics and holders[key] is not source_readings]
-    if not foreign:
-        return reading
-    return replace(reading, metrics={k: v for k, v in reading.metrics.items() if k not in foreign})
+def _without(readings: Iterable[Reading], key: str) -> list[Reading]:
+    """The readings without a metric that is taken from another source."""
+    return [replace(one, metrics={k: v for k, v in one.metrics.items() if k != key}) for one in readings]
 
 
-def _nowhere(metric: str, lacking: Sequence[str], names: Collection[str]) -> tuple[str, ...]:
-    texts = []
-    for key in lacking:
-        near = sorted(name for name in names if key.split("@")[0].rsplit("/", 1)[-1] in name)[:_TOLD]
-        hint = f"; it has {', '.join(near)}" if near else "" if names else "; no metric was read at all"
-        meant = near_miss(key)
-        hint += f"; or did you mean {meant}?" if meant else ""
-        what = key if key == metric else f"{key}, which {metric} needs"
-        texts.append(f"no source holds {what}{hint}")
-    return tuple(texts)
+def _nowhere(key: str, names: Collection[str]) -> str:
+    near = sorted(name for name in names if key.split("@")[0].rsplit("/", 1)[-1] in name)[:_TOLD]
+    hint = f"; it has {', '.join(near)}" if near else "" if names else "; no metric was read at all"
+    meant = near_miss(key)
+    hint += f"; or did you mean {meant}?" if meant else ""
+    combined = re.search(r" [-+*/] ", key)
+    return f"no source holds {key}{hint}" + ("; metrics are not combined: log the result" if combined else "")
 
 
 def _disagreements(
@@ -365,11 +355,11 @@ def _disagreements(
     ours, theirs = trusted.source, doubted.source
     loose = SourceFormat.CONSOLE in (ours.format, theirs.format)
     apart = [step for step in seen if step in believed and not _same(believed[step], seen[step], loose=loose)]
-    texts = [
-        f"{metric} at step {s}: {ours.path} says {believed[s]:g}, {theirs.path} says {seen[s]:g}" for s in apart[:_TOLD]
-    ]
-    if len(apart) > _TOLD:
-        texts.append(f"{metric}: {theirs.path} differs at {len(apart) - _TOLD} more steps")
+    texts = []
+    if apart:
+        first, more = apart[0], f", and at {len(apart) - 1} more steps they differ" if apart[1:] else ""
+        said = f"{ours.path} says {believed[first]:g}, {theirs.path} says {seen[first]:g}"
+        texts.append(f"{metric} at step {first}: {said}{more}")
     last = max(believed)
     if lacking := [step for step in seen if step > last]:
         texts.append(f"{metric}: {theirs.path} has step {max(lacking)}, {ours.path} ends at {last}")
@@ -385,10 +375,10 @@ def rounded_to(printed: Mapping[int, float], written: Mapping[int, float]) -> bo
     return all(any(abs(one - value) <= max(0.51 * unit, 5e-4 * abs(value)) for one in left) for value in shown)
 
 
-def same_points(a: SourceReadings, b: SourceReadings, keys: Iterable[str]) -> bool:
-    """Whether two sources have the same values of these metrics, up to single precision, whatever their steps."""
-    pairs = [(a.points(key).values(), b.points(key).values()) for key in keys]
-    return all(len(x) == len(y) and all(map(_single, x, y)) for x, y in pairs)
+def same_points(a: SourceReadings, b: SourceReadings, key: str) -> bool:
+    """Whether two sources have the same values of a metric, up to single precision, whatever their steps."""
+    ours, theirs = a.points(key).values(), b.points(key).values()
+    return len(ours) == len(theirs) and all(map(_single, ours, theirs))
 
 
 def _single(a: float, b: float) -> bool:

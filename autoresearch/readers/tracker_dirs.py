@@ -1,4 +1,4 @@
-"""Find what a run wrote among what other runs did: directories of W&B and SwanLab, and files that a pattern names."""
+"""Find what a run wrote among what other runs did: directories of W&B, and files that a pattern names."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.readers.jsonl import TRAINER_STATE
 from autoresearch.records.rundir import RunDir
 
-_HOME = {SourceFormat.WANDB: "wandb", SourceFormat.SWANLAB: "swanlog"}
-_FILES = {  # a run has at least one of these
-    SourceFormat.WANDB: ("*.wandb", "files/wandb-history.jsonl", "files/wandb-summary.json"),
-    SourceFormat.SWANLAB: ("*.swanlab",),
-}
 _RUNS = ("run-*", "offline-run-*")
 _LINES = {
     SourceFormat.JSONL: (".jsonl", ".ndjson", ".json"),
@@ -25,7 +20,6 @@ _LINES = {
     SourceFormat.DICT_LINES: (".txt", ".log"),
 }
 _NO_OUTPUT = frozenset({"__pycache__", "venv", "node_modules", "site-packages", "data", "dataset", "datasets"})
-_WHOLE = {".wandb": SourceFormat.WANDB, ".swanlab": SourceFormat.SWANLAB}
 _MOST_UNNAMED = 1000
 _MOST_FILES = 20_000  # looked at below a directory, or for a pattern
 _SAME_SECOND = 1.0  # seconds; some file systems round times down
@@ -55,9 +49,8 @@ def _by_name(root: Path, without: Collection[Path]) -> Iterator[Source]:
         whole = dict[SourceFormat, str]()
         for name in sorted(names):
             suffix = os.path.splitext(name)[1]  # noqa: PTH122 - of thousands of files
-            kind = SourceFormat.TENSORBOARD if ".tfevents." in name else _WHOLE.get(suffix)
-            if kind:
-                whole[kind] = directory
+            if ".tfevents." in name or suffix == ".wandb":
+                whole[SourceFormat.WANDB if suffix == ".wandb" else SourceFormat.TENSORBOARD] = directory
             elif suffix in SUFFIXES and not (path := Path(directory, name)).is_symlink():
                 yield Source(SourceFormat.TRAINER_STATE if name == TRAINER_STATE else SUFFIXES[suffix], str(path))
         yield from (Source(kind, path) for kind, path in whole.items())
@@ -74,11 +67,11 @@ def newest(source_format: SourceFormat, where: Path, since: float = 0.0) -> Path
         files = [(written_at(file), str(file), file) for file in islice(_files(source_format, where), _MOST_FILES)]
         fresh = [file for file in files if file[0] >= since - _SAME_SECOND]
         return max(fresh)[2] if fresh else None
-    if where.is_file() or _is_run(source_format, where):
+    if where.is_file() or _is_run(where):
         return where if written_at(where) >= since - _SAME_SECOND else None
     found: list[tuple[float, str, Path]] = []
-    for home in (where, where / _HOME[source_format]):
-        runs = [run for pattern in _RUNS for run in home.glob(pattern) if _is_run(source_format, run)]
+    for home in (where, where / "wandb"):
+        runs = [run for pattern in _RUNS for run in home.glob(pattern) if _is_run(run)]
         found += [(written_at(run), run.name, run) for run in runs]
     wanted = [run for run in found if run[0] >= since - _SAME_SECOND]
     return max(wanted)[2] if wanted else None
@@ -87,7 +80,7 @@ def newest(source_format: SourceFormat, where: Path, since: float = 0.0) -> Path
 def is_several(source: Source) -> bool:
     """Whether it names one file of several, so that which of them is the run's shows only when it was written."""
     lines = source.format in _LINES and (bool(set(source.path) & set("*?[")) or Path(source.path).is_dir())
-    return lines or source.format in _HOME
+    return lines or source.format is SourceFormat.WANDB
 
 
 def _files(source_format: SourceFormat, where: Path) -> Iterator[Path]:
@@ -96,16 +89,18 @@ def _files(source_format: SourceFormat, where: Path) -> Iterator[Path]:
         for directory, _, names in os.walk(where):
             yield from (Path(directory, name) for name in names if name.endswith(_LINES[source_format]))
         return
-    first = next((n for n, part in enumerate(where.parts) if set(part) & set("*?[")), 0)
-    if first:
-        below = Path(*where.parts[:first])
-        yield from (path for path in below.glob(str(Path(*where.parts[first:]))) if path.is_file())
+    yield from (path for path in there(where) if path.is_file())
 
 
-def _is_run(source_format: SourceFormat, path: Path) -> bool:
-    if not path.is_dir() or (path / "runs.swanlab").is_file():  # all runs' directory with its database
-        return False
-    return any(any(path.glob(pattern)) for pattern in _FILES[source_format])
+def there(pattern: Path) -> list[Path]:
+    """Existing paths that match a path or pattern, sorted."""
+    normal = Path(os.path.normpath(pattern))
+    return sorted(Path(normal.anchor).glob(str(normal.relative_to(normal.anchor))))
+
+
+def _is_run(path: Path) -> bool:
+    """Whether this is the directory of one run of W&B."""
+    return path.is_dir() and (any(path.glob("*.wandb")) or (path / "files/wandb-summary.json").is_file())
 
 
 def written_at(run: Path) -> float:

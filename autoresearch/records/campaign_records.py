@@ -9,8 +9,8 @@ shows where a record was cut. A record without it (another account, a container,
 
 Reading finds damaged lines. One that the chain goes on without costs nothing: its writer was killed, or it is there
 twice. The row of a damaged `ran` comes from the ledger, if the run's own record agrees. Any other damage is an error
-that names the line. Where the end is missing, what the ledger has of it is taken in (`imported`). The next append then
-writes all of it anew, and so it converts a campaign of before, of which `older_campaign` reads the files.
+that names the line. Where the end is missing, or all of it, what the ledger has is taken in (`imported`). The next
+append then writes all of it anew.
 """
 
 from __future__ import annotations
@@ -29,11 +29,22 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.records import lines
-from autoresearch.records.appending import append_line, json_line, sync_directory, unwritable
+from autoresearch.records.files import (
+    append_line,
+    json_line,
+    lines_from,
+    locked,
+    read_json,
+    reading,
+    sync_directory,
+    unwritable,
+    write_json,
+)
+from autoresearch.records.hostile import write_atomically
 from autoresearch.records.index import state_home
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import FileIn, RunDir, is_locked, locked, read_json, write_atomically, write_json
+from autoresearch.records.rundir import FileIn, RunDir
+from autoresearch.runner.basics import is_locked
 from autoresearch.runner.masking import mask_values
 
 if TYPE_CHECKING:
@@ -58,7 +69,6 @@ class CampaignDir:
     spec = FileIn("campaign.json")  # the settings at the start (CampaignSpec); never changed
     events = FileIn("events.jsonl")  # all that happened: the only file that is the truth
     events_lock = FileIn("events.lock")  # held by flock while a line is appended to it
-    journal = FileIn("journal.jsonl")  # only in campaigns of before: see older_campaign
     ledger = FileIn("results.tsv")  # the rows among its events
     controller = FileIn("controller.json")  # the controller's identity: pid, start, boot id
     lock = FileIn("controller.lock")  # held by flock by the controller while it lives
@@ -146,16 +156,12 @@ class Record:
 def read(campaign_dir: CampaignDir) -> Record:
     """The record of a campaign. Raises EnvironmentUnusable where a line is damaged that nothing else tells of.
 
-    Nothing is written. A campaign of an earlier version is read from its own files.
+    Nothing is written.
     """
     path, chain, events, remarks = campaign_dir.events, Chain(), list[Event](), list[str]()
-    with lines.reading(path) as fd:
-        for line in () if fd is None else lines.forwards(fd):
+    with reading(path) as fd:
+        for line in () if fd is None else lines_from(fd):
             events += chain.take(line)
-    if fd is None and campaign_dir.journal.exists():
-        from autoresearch.records.older_campaign import events_of_before
-
-        return Record(events_of_before(campaign_dir.path), chain, as_written=False)
     seal = (fd is not None and read_json(seal_path(path))) or {}
     cut = max(0, int(seal.get("n") or 0) - chain.n) if seal and seal.get("hash") not in chain.seen else 0
     if chain.damaged_end and (cut or not seal):
@@ -179,11 +185,8 @@ def entries(campaign_dir: CampaignDir, do: str, needle: str = "") -> Iterator[Ev
     needle: lines without these characters are left out.
     """
     words = f'"do": "{do}"'.encode(), needle.encode()
-    if not campaign_dir.events.exists() and campaign_dir.journal.exists():
-        yield from (one for one in read(campaign_dir).events if one["do"] == do)
-        return
-    with lines.reading(campaign_dir.events) as fd:
-        for line in () if fd is None else lines.forwards(fd):
+    with reading(campaign_dir.events) as fd:
+        for line in () if fd is None else lines_from(fd):
             if words[0] in line and words[1] in line and (found := Chain().take(line)) and found[-1]["do"] == do:
                 yield found[-1]
 
@@ -249,7 +252,7 @@ def append(campaign_dir: CampaignDir, do: str, *, t: float | None = None, **fiel
         _append(campaign_dir, {"t": round(time() if t is None else t, 3), "do": do, **fields})
 
 
-def append_row(campaign_dir: CampaignDir, row: LedgerRow, *, smoke: bool = False, again: bool = False) -> bool:
+def append_row(campaign_dir: CampaignDir, row: LedgerRow, *, unjudged: bool = False, again: bool = False) -> bool:
     """Record the row of a run, once, and show it in the ledger; returns whether it was added. Safe after any kill.
 
     again: it takes the place of the row that the run has.
@@ -257,7 +260,7 @@ def append_row(campaign_dir: CampaignDir, row: LedgerRow, *, smoke: bool = False
     with _writing(campaign_dir):
         added = again or not holds(campaign_dir, row.run_id)
         if added:
-            marks = {name: True for name, is_so in (("smoke", smoke), ("again", again)) if is_so}
+            marks = {name: True for name, is_so in (("smoke", unjudged), ("again", again)) if is_so}
             _append(campaign_dir, {"t": round(time(), 3), "do": "ran", "row": _cells(row), **marks})
         if not again and added:
             Ledger(campaign_dir.ledger).append_once(row)
@@ -269,7 +272,7 @@ def append_row(campaign_dir: CampaignDir, row: LedgerRow, *, smoke: bool = False
 def write_ledger(campaign_dir: CampaignDir) -> bool:
     """Bring the ledger up to what is recorded; returns whether it was not as recorded, and is in `results.tsv.edited`.
 
-    The ledger of lone runs, and that of a campaign of before, stays as it is.
+    The ledger of lone runs stays as it is.
     """
     return campaign_dir.events.exists() and Ledger(campaign_dir.ledger).show(lambda: rows(campaign_dir).values())
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.records import lines
-from autoresearch.records.appending import append_line, json_line
+from autoresearch.records.files import append_line, json_line, lines_from, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,10 @@ def read(path: Path, since: int = 0) -> tuple[list[Event], int]:
     """The events after number `since`, and the number to pass next time; a missing file has no events."""
     found: list[Event] = []
     seq = 0
-    with lines.reading(path) as fd:
+    with reading(path) as fd:
         if fd is None:
             return [], since
-        for seq, line in enumerate(lines.forwards(fd), 1):
+        for seq, line in enumerate(lines_from(fd), 1):
             if not line.endswith(b"\n"):
                 seq -= 1
                 break

@@ -7,7 +7,8 @@ from typing import Any
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.json_record import from_record
-from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.files import read_json, write_json
+from autoresearch.records.rundir import RunDir
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,6 @@ class ExitRecord:
     kl: float | None = None
     last_step: int | None = None
     steps_seen: int = 0
-    validations_seen: int = 0
-    nan_seen: bool = False
     error_kind: str = ""
     error: str = ""  # its line
     duration_s: float = 0.0

@@ -120,7 +120,7 @@ def read_readable(path: Path, most: int = MOST) -> bytes:
     raise (_BOUNDS.get() or ReadBounds()).refuse(path, _too_large(most))
 
 
-def open_own(path: Path, flags: int, mode: int = 0o644, *, root: Path | None = None) -> int:
+def open_own(path: Path, flags: int, *, root: Path | None = None) -> int:
     """A descriptor of a file of ours: no links below `root` (default: its directory), and one name only.
 
     Never pass O_TRUNC: it would cut a file before it is looked at. NotPlainError if it is something else.
@@ -128,10 +128,10 @@ def open_own(path: Path, flags: int, mode: int = 0o644, *, root: Path | None = N
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         if root is None:
-            fd = os.open(path, flags, mode)
+            fd = os.open(path, flags, 0o644)
         else:
             with _parent(path, root) as directory:
-                fd = os.open(path.name, flags, mode, dir_fd=directory)
+                fd = os.open(path.name, flags, 0o644, dir_fd=directory)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):  # link; socket, or FIFO to write; directory
             raise
@@ -157,6 +157,23 @@ def read_own(path: Path, most: int = MOST, *, root: Path | None = None) -> bytes
     return bytes(found)
 
 
+def files_below(directory: Path, most: int) -> list[tuple[Path, int]]:
+    """The plain files below a directory, with their sizes; no links are followed, and so many names looked at."""
+    found, todo = list[tuple[Path, int]](), [directory]
+    while todo:
+        here = todo.pop()
+        with contextlib.suppress(OSError), _parent(here / "file", directory.parent) as fd, os.scandir(fd) as entries:
+            for entry in entries:
+                most -= 1
+                if most < 0:
+                    return found
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(here / entry.name)
+                elif entry.is_file(follow_symlinks=False):
+                    found.append((here / entry.name, entry.stat(follow_symlinks=False).st_size))
+    return found
+
+
 def read_plain(path: Path, most: int = MOST) -> bytes:
     """The same; b"" if it cannot be read, whatever the reason."""
     try:
@@ -165,16 +182,13 @@ def read_plain(path: Path, most: int = MOST) -> bytes:
         return b""
 
 
-def write_atomically(
-    path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True, root: Path | None = None
-) -> None:
+def write_atomically(path: Path, data: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
     """Write to a new file beside `path`, fsync, rename; readers never see half a file, and no link is followed.
 
-    `durable=False` skips the fsync, for files that have no use after a power failure. `root`: directories between it
-    and the file are made, and must not be links.
+    `durable=False` skips the fsync, for files that have no use after a power failure.
     """
     temporary = f".{path.name[:200]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
-    with _parent(path, root, make=True) as directory:
+    with _parent(path, None) as directory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(temporary, flags, mode, dir_fd=directory)
         try:
@@ -191,7 +205,7 @@ def write_atomically(
 
 
 @contextlib.contextmanager
-def _parent(path: Path, root: Path | None, *, make: bool = False) -> Iterator[int]:
+def _parent(path: Path, root: Path | None) -> Iterator[int]:
     """A descriptor of a file's directory, reached from `root` one component at a time, without following links."""
     here = path.parent if root is None else root
     parts = path.parent.relative_to(here).parts
@@ -200,9 +214,6 @@ def _parent(path: Path, root: Path | None, *, make: bool = False) -> Iterator[in
     fd = os.open(here, _DIRECTORY)
     try:
         for part in parts:
-            if make:
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=fd)
             try:
                 inner = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
             except NotADirectoryError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,8 +20,8 @@ from pathlib import Path
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.records.appending import FULL, append_line
-from autoresearch.records.rundir import locked, write_atomically
+from autoresearch.records.files import FULL, append_line, locked
+from autoresearch.records.hostile import write_atomically
 
 NAME_MAX = 4096  # no path is longer
 FOUND_MAX = 20
@@ -127,48 +127,50 @@ class Index:
             with self._usable(), contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if entry := _parse((self.directory / "live" / name).read_bytes()):
                     return entry
-        found = self._matching("run", name, 1) or self._matching("session", name, 1)
+        found = self._matching(("run", "session"), name, 1)
         return found[0] if found else None
 
     def by_slug(self, slug: str, project: str = "") -> list[IndexEntry]:
         """The runs with this slug, of one project or of all, newest first."""
-        return self._matching("slug", slug, FOUND_MAX, project)
+        return self._matching(("slug",), slug, FOUND_MAX, project)
 
     def by_directory(self, name: str) -> list[IndexEntry]:
         """The runs with this result directory, or else with this run directory, newest first."""
         for place in _spellings(name):
             for kind in ("result_dir", "run_dir"):
-                if found := self._matching(kind, place, FOUND_MAX):
+                if found := self._matching((kind,), place, FOUND_MAX):
                     return found
         return []
 
     def by_blueprint(self, path: str) -> list[IndexEntry]:
         """The newest runs of the blueprint at this path, newest first."""
-        return self._matching("blueprint", path, FOUND_MAX)
+        return self._matching(("blueprint",), path, FOUND_MAX)
 
     def recent(self, count: int, project: str = "") -> list[IndexEntry]:
         """The `count` newest runs of a project, or of all, newest first."""
         return self._newest(count, lambda entry: _is_of(entry, project))
 
-    def _matching(self, kind: str, value: str, limit: int, project: str = "") -> list[IndexEntry]:
-        """The newest runs whose field `kind` equals `value`. Names are only compared, never used in a path."""
+    def _matching(self, kinds: Collection[str], value: str, limit: int, project: str = "") -> list[IndexEntry]:
+        """The newest runs of which one of these fields is `value`. Names are only compared, never used in a path."""
         if not value or len(value) > NAME_MAX or "\0" in value:
             return []
         spelt = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")  # as `add` writes it
-        return self._newest(limit, lambda entry: getattr(entry, kind) == value and _is_of(entry, project), spelt)
+        return self._newest(
+            limit, lambda one: any(getattr(one, kind) == value for kind in kinds) and _is_of(one, project), spelt
+        )
 
     def _newest(self, count: int, matches: Callable[[IndexEntry], bool], spelt: bytes = b"") -> list[IndexEntry]:
         """The newest entries that match; `spelt`: bytes that stand in each of their lines."""
         found: dict[str, IndexEntry] = {}
         with self._usable():
             try:
-                every = self.runs.read_bytes().split(b"\n")
+                data = self.runs.read_bytes()
             except FileNotFoundError:
-                every = []
-        for line in reversed(every):
+                data = b""
+        for line in _lines_with(spelt, data):
             if len(found) >= count:
                 break
-            if spelt in line and (entry := _parse(line)) and matches(entry):
+            if (entry := _parse(line)) and matches(entry):
                 found.setdefault(entry.run, entry)
         return list(found.values())
 
@@ -192,6 +194,16 @@ class Index:
 
     def _usable(self) -> contextlib.AbstractContextManager[None]:
         return state_usable(self.directory)
+
+
+def _lines_with(spelt: bytes, data: bytes) -> Iterator[bytes]:
+    """Yield the lines that hold these bytes, the last one first: of 100,000 lines only these are made."""
+    end = len(data)
+    while end > 0 and (at := data.rfind(spelt, 0, end)) >= 0:
+        start = data.rfind(b"\n", 0, at) + 1
+        stop = data.find(b"\n", at, end)
+        yield data[start : stop if stop >= 0 else end]
+        end = start - 1
 
 
 def _is_of(entry: IndexEntry, project: str) -> bool:

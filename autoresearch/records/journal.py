@@ -28,9 +28,17 @@ from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import RUN_ID
 from autoresearch.errors import ConflictError
 from autoresearch.records import hostile
-from autoresearch.records.appending import append_line, finite, hold_lock, make_directory, sync_directory, unwritable
+from autoresearch.records.files import (
+    append_line,
+    finite,
+    hold_lock,
+    make_directory,
+    sync_directory,
+    unwritable,
+    write_json,
+)
 from autoresearch.records.hostile import lies_in, open_own, read_plain
-from autoresearch.records.rundir import write_all, write_json
+from autoresearch.runner.basics import write_all
 from autoresearch.runner.masking import clean_text
 from autoresearch.runner.text import without_html
 
@@ -40,7 +48,6 @@ OWNER = ".autoresearch-run"
 FLAG = "finish.flag"
 REFUSED = "refused"  # used instead of an ending: the run was never started
 EARLIER = "earlier"
-MOVING = ".moving"  # filled first and renamed at the end, so that an interrupted move is continued
 FILES = (NAME, RESULTS, OWNER, FLAG)
 NAMES = (*FILES, EARLIER)
 SENTENCE_MAX = 4000
@@ -110,55 +117,33 @@ def set_aside(result_dir: Path, more: Iterable[Path] = ()) -> list[Path]:
     Only renames files; called again after an interruption, it continues.
     """
     clear_the_way(result_dir)
-    flag = result_dir / FLAG
-    # the flag is moved last, because it names the run that the records belong to
+    log, flag = result_dir / NAME, result_dir / FLAG
     try:
-        files = [result_dir / NAME, result_dir / RESULTS, *hostile.renamed(result_dir, NAMES), *more, flag]
-        return move(result_dir, files, _whose(result_dir) or _whose(_unfinished(result_dir)))
+        last = [log, flag] if read_flag(result_dir) else [flag, log]  # last of all what names their run
+        files = [result_dir / RESULTS, *hostile.renamed(result_dir, NAMES), *more, *last]
+        return move(result_dir, files, str((read_flag(result_dir) or {}).get("run", "")) or owner(result_dir))
     except OSError as error:
         raise unwritable(result_dir, error) from error
 
 
-def _unfinished(result_dir: Path) -> Path:
-    """The directory that holds the files of an interrupted move, if any."""
-    return result_dir / EARLIER / MOVING
-
-
 def move(result_dir: Path, files: Iterable[Path], run: str = "") -> list[Path]:
-    """Move those of `files` that exist into one new directory; returns their new paths. Raises OSError.
+    """Move those of `files` that exist to `earlier/RUN`, or a number; returns their new paths. Raises OSError.
 
-    Files inside the result directory keep their relative path; one that a link leads out of it to is left alone. Called
-    again after an interruption, it continues.
+    Files inside the result directory keep their relative path; one that a link leads out of it to is left alone.
     """
     present = [f for f in files if os.path.lexists(f) and lies_in(f.parent, result_dir)]
-    moving = _unfinished(result_dir)
-    if moving.is_dir() and any(os.path.lexists(moving / _inside(result_dir, f)) for f in present):
-        _name(result_dir, moving, "")  # a second set of the same names: finish the first one
-    if not present and not moving.is_dir():
-        return []
-    moving.mkdir(parents=True, exist_ok=True)
-    for file in present:
-        target = moving / _inside(result_dir, file)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file.rename(target)
-    final = _name(result_dir, moving, run)
-    sync_directory(result_dir)
-    return sorted(p for p in final.rglob("*") if not p.is_dir())
-
-
-def _inside(result_dir: Path, file: Path) -> Path:
-    return file.relative_to(result_dir) if result_dir in file.parents else Path(file.name)
-
-
-def _name(result_dir: Path, moving: Path, run: str) -> Path:
-    """Rename the filled directory to the run's id or the next free number; returns the new path."""
-    base, n = (f"{run}-" if RUN_ID.match(run) else ""), 1
-    final = result_dir / EARLIER / (base.rstrip("-") or "1")
-    while os.path.lexists(final):
+    targets = [f.relative_to(result_dir) if result_dir in f.parents else Path(f.name) for f in present]
+    base, n = (run if RUN_ID.match(run) else ""), 1
+    final = result_dir / EARLIER / (base or "1")
+    while final.is_symlink() or any(os.path.lexists(final / target) for target in targets):
         n += 1
-        final = result_dir / EARLIER / f"{base}{n}"
-    moving.rename(final)
-    return final
+        final = result_dir / EARLIER / (f"{base}-{n}" if base else str(n))
+    for file, target in zip(present, targets, strict=True):
+        (final / target).parent.mkdir(parents=True, exist_ok=True)
+        file.rename(final / target)
+    if present:
+        sync_directory(result_dir)
+    return sorted(final / target for target in targets)
 
 
 def clear_the_way(result_dir: Path) -> list[str]:
@@ -169,10 +154,6 @@ def clear_the_way(result_dir: Path) -> list[str]:
         return [*unlocked, *hostile.foreign(result_dir, NAMES)]
     except OSError as error:
         raise unwritable(result_dir, error) from error
-
-
-def _whose(directory: Path) -> str:
-    return str((read_flag(directory) or {}).get("run", "")) or owner(directory)
 
 
 def owner(result_dir: Path) -> str:
@@ -213,8 +194,6 @@ def write_flag(result_dir: Path, content: Mapping[str, Any]) -> None:
         found = read_flag(result_dir) or {}
         if found and found["run"] != content["run"]:
             move(result_dir, [path], str(found["run"]))
-        elif (unfinished := _unfinished(result_dir)).is_dir():
-            move(result_dir, (), str((read_flag(unfinished) or {}).get("run", "")))  # continue an interrupted move
         write_json(path, finite(content))
         sync_directory(result_dir)
     except OSError as error:
@@ -257,22 +236,26 @@ def create(result_dir: Path, spec: RunSpec) -> Path:
     return path
 
 
-def append(result_dir: Path, sentence: str, *, s: float | None = None, t: float | None = None) -> None:
+def append(
+    result_dir: Path, sentence: str, *, s: float | None = None, t: float | None = None, once: bool = False
+) -> None:
     """Append one line; `s`: seconds since the run started, if known; `t`: wall clock, default now.
 
-    Raises EnvironmentUnusable if it cannot be written.
+    once: not if it is there, whatever its `t`. Raises EnvironmentUnusable if it cannot be written.
     """
     path = result_dir / NAME
     stamp = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(t))
-    since = "" if s is None else f" +{s:.1f}s"
-    line = f"- {stamp}{since} {_line(sentence)}\n".encode("utf-8", "replace")
+    words = ("" if s is None else f" +{s:.1f}s") + f" {_line(sentence)}\n"
+    if once and holds(result_dir, words):
+        return
+    line = f"- {stamp}{words}".encode("utf-8", "replace")
     make_directory(result_dir)
     append_line(path, line, durable=False)  # not durable: the authoritative records are elsewhere
 
 
 def holds(result_dir: Path, words: str) -> bool:
     """Whether the log contains `words`; False if there is no log."""
-    return words.encode() in read_plain(result_dir / NAME)
+    return words.encode("utf-8", "replace") in read_plain(result_dir / NAME)
 
 
 def _line(text: str) -> str:
@@ -326,7 +309,6 @@ def facts(spec: RunSpec) -> dict[str, str]:
         "limits": f"first step {times[0]}{strict}, in all {times[1]}, stall {stall}, grace {times[2]}",
         "metrics files": ", ".join(f"{source.format} {source.path}" for source in spec.sources),
         "seed": "" if spec.seed is None else f"{spec.seed} ({spec.seed_by})",
-        "GPUs": ", ".join(spec.gpus),
         "prepare": "; ".join(spec.prepare),
         "evaluation": f"{'; '.join(spec.evaluate)} (within {span(spec.evaluate_s)})" if spec.evaluate else "",
         "cleanup": "; ".join(spec.cleanup),

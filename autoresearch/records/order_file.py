@@ -17,8 +17,8 @@ from typing import Any
 from autoresearch.core.run.job_launcher import Handle
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import Target
-from autoresearch.core.text.durations import parse_duration
-from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.files import read_json, write_json
+from autoresearch.records.rundir import RunDir
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,9 @@ class Observed:
     state: str  # a RunState
     since: float  # wall clock, since when it is so
     reason: str = ""  # why the run is waiting, or why the target is unreachable
-    word: str = ""  # the launcher's own name for the state
     node: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    hint: str = ""  # what a person can do about it
     memory: Mapping[str, Any] = field(default_factory=dict)  # a `lab.remote.reconcile.Memory`
-    answer: Mapping[str, Any] = field(default_factory=dict)  # the launcher's last Observation; {}: none
-    polled: float = 0.0  # when that came; wall clock
-    hurry: bool = False  # the launcher is to be asked soon
 
 
 def observe(rundir: RunDir, observed: Observed) -> None:
@@ -94,23 +90,12 @@ def last_look(rundir: RunDir) -> float | None:
         return None
 
 
-def request_stop(rundir: RunDir, reason: str, *, how: str = "now", cause: str = "", durable: bool = True) -> None:
+def request_stop(rundir: RunDir, reason: str, *, cause: str = "", durable: bool = True) -> None:
     """Request a run to stop, local or remote, and wake a local Runner. OSError if it cannot be written."""
-    asked = {"how": how, "reason": reason, "t": time.time(), **({"cause": cause} if cause else {})}
+    asked = {"reason": reason, "t": time.time(), **({"cause": cause} if cause else {})}
     write_json(rundir.stop, asked, durable=durable)
     if rundir.order.exists():
         return
     if isinstance(pid := (read_json(rundir.runner) or {}).get("pid"), int):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGCHLD)  # the Runner's, which else may look a second later; harmless to any other
-
-
-def duration_option(target: Target, name: str, default_s: float) -> float:
-    """A duration option of a target, in seconds; an invalid value counts as not given."""
-    value = target.options.get(name)
-    if isinstance(value, int | float):
-        return float(value)
-    try:
-        return parse_duration(value) if isinstance(value, str) else default_s
-    except ValueError:
-        return default_s

@@ -9,22 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.diagnosis.failure import Diagnosis
-from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, PENDING, Ending, Verdict, exit_code
+from autoresearch.core.run.ending import EVALUATION_FAILED, METRIC_UNREAD, NO_STEP, Ending, Verdict, exit_code
 from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import ConflictError, EnvironmentUnusable, NotFoundError
 from autoresearch.records import exit_record
-from autoresearch.records.appending import finite, unwritable
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.lines import unreadable
-from autoresearch.records.rundir import RunDir, read_json, write_json
+from autoresearch.records.files import finite, read_json, unreadable, unwritable, write_json
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.masking import learn, mask_values, secrets_in
 
 # spec.json: a RunSpec as one flat JSON object that the Runner reads too.
 #
 # The Runner's keys are at the top level beside the RunSpec's (run, command, cwd, limits, signals, prepare, ...);
-# keys that only the Runner reads (journal, collector, leases, first_step, cleanup_s) are passed as `extra`.
+# keys that only the Runner reads (journal, collector, lease_shares, first_step, cleanup_s) are passed as `extra`.
 
 SCHEMA = 1
 
@@ -97,6 +96,11 @@ class RecordedRun:
         """Read it. Raises NotFoundError if there is no spec.json, or if it is damaged."""
         return cls(rundir, read(rundir))
 
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The GPUs that its Runner has leased, by UUID."""
+        return tuple((read_json(self.rundir.runner) or {}).get("gpus", self.spec.gpus))
+
     def record_paths(self) -> dict[str, Any]:
         """Where it and its records are, as every JSON object about a run says it."""
         return {
@@ -145,6 +149,7 @@ class Outcome(FinishedRun):
     warnings: tuple[str, ...] = ()  # conflicting sources, and what could not be read
     steps_read: str = ""  # which lines were taken for steps, where nobody declared any
     diagnosis: Diagnosis | None = None  # None in records of before
+    curve: tuple[tuple[int, float], ...] = ()  # the objective over its steps, as it was measured
 
     @property
     def crashed(self) -> bool:
@@ -183,11 +188,6 @@ class Outcome(FinishedRun):
     def of(cls, finished: FinishedRun) -> Outcome | None:
         """The outcome that collected.json holds; None if there is none, or if it is malformed."""
         done = read_json(finished.rundir.collected) or {}
-        if "row" not in done and "verdict" in done:  # of a version before, which recorded less of it
-            standing = PENDING if done.get("pending") else done["verdict"]
-            known = {"status": done["verdict"], "standing": standing, "reason": done.get("verdict_reason", "")}
-            urls = " ".join(done.get("run_urls", ()))
-            done["row"] = {**asdict(LedgerRow.of_spec(finished.spec)), **done, **known, "run_urls": urls}
         own = {name: done[name] for name in _COLLECTED & done.keys()}
         own |= {name: tuple(value) for name, value in own.items() if isinstance(value, list)}
         try:

@@ -1,28 +1,16 @@
-"""The run directory: all its files, and how to write files safely."""
+"""The run directory: all its files, and the state that they show."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
-import os
-import re
 import time
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.spec import RunState
-from autoresearch.records.appending import hold_lock
-from autoresearch.records.hostile import read_plain
-from autoresearch.records.hostile import write_atomically as write_atomically
-from autoresearch.runner.basics import is_locked as is_locked
-from autoresearch.runner.basics import take_lock
-from autoresearch.runner.basics import write_all as write_all
-from autoresearch.runner.masking import MASK, clean_text, mask_text, mask_values
+from autoresearch.records.files import read_json
+from autoresearch.runner.basics import is_locked
 
-LOOKED_AT_S = 0.5  # `is_locked` holds a lock more briefly than this; a longer hold is a real owner
 STARTING_S = 20.0  # a Runner that has not taken its lock after this long has failed to start
 
 
@@ -57,8 +45,8 @@ class RunDir:
     # stdout and stderr of the evaluation; created anew when it begins, after the trainer's end.
     evaluation = FileIn("evaluation.log")
     events = FileIn("events.jsonl")  # one object per line, appended by the Runner and by interventions
-    inbox = FileIn("inbox.jsonl")  # signals from outside the log, appended by the CLI, read by the Runner
-    stop = FileIn("stop")  # a stop request: {"how": "now"|"drain", "reason": ...}
+    stop = FileIn("stop")  # a stop request: {"reason": ...}
+    screened = FileIn("screened.json")  # that its campaign held it against the baseline early on, and what it found
     exit_record = FileIn("exit.json")  # written last by the Runner, by renaming the reserved exit.rec
     # The collector's results; its presence means that ledger row and finish flag are written.
     collected = FileIn("collected.json")
@@ -111,60 +99,3 @@ class RunDir:
             return self.spec.stat().st_mtime
         except OSError:
             return 0.0
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, blocking: bool = True) -> Iterator[bool]:
-    """Hold the flock of a file; yields False if it is held elsewhere and blocking is off.
-
-    Raises EnvironmentUnusable where the file system has no locks.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        if blocking:
-            hold_lock(fd, path)
-        yield blocking or take_lock(fd, fcntl.LOCK_EX, LOOKED_AT_S)
-    finally:
-        os.close(fd)
-
-
-def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True, executed: bool = False) -> None:
-    """Write a JSON object atomically, with secrets masked. Raises ValueError for NaN, which JSON does not have.
-
-    `executed`: a program executes the content, so it is written unmasked, with mode 0600.
-    """
-    shown = value if executed else mask_values(dict(value))
-    text = json.dumps(shown, allow_nan=False, ensure_ascii=False, indent=1)
-    mode = 0o600 if executed else 0o644
-    # a path that is not UTF-8 holds lone surrogates; \udcXX is how JSON spells them
-    write_atomically(path, text.encode("utf-8", "backslashreplace") + b"\n", mode=mode, durable=durable)
-
-
-def write_environment(path: Path, environ: Mapping[str, str]) -> None:
-    """Hand an environment over to the program that will read and remove the file: NAME=value, separated by NUL."""
-    data = b"\0".join(f"{name}={value}".encode("utf-8", "surrogateescape") for name, value in environ.items())
-    write_atomically(path, data, mode=0o600, durable=False)
-
-
-def write_page(path: Path, text: str, *, durable: bool = True) -> None:
-    """Write a text document atomically, with secrets masked."""
-    write_atomically(path, clean_text(text).encode("utf-8", "backslashreplace"), durable=durable)
-
-
-def masked_file(data: bytes, *, yaml: bool = False) -> bytes:
-    """The content of a user's file with secrets masked; unchanged bytes if it contains none."""
-    text = data.decode("utf-8", "surrogateescape")
-    masked = mask_text(text)
-    if yaml:  # quote the mask: a bare *** would be a YAML alias
-        masked = re.sub(rf"(?<=[:\s]){re.escape(MASK)}(?=\s|$)", f'"{MASK}"', masked)
-    return data if masked == text else masked.encode("utf-8", "surrogateescape")
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None if the file is missing or incomplete."""
-    try:
-        value = json.loads(read_plain(path))
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

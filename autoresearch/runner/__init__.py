@@ -7,12 +7,11 @@ directory. It alone enforces the run's limits, so they hold even when every othe
 It reads RUN_DIR/spec.json and RUN_DIR/environment; the other files of the run directory are its own:
 
     lock           held by flock while the Runner lives; its mtime is the heartbeat
-    runner.json    pid, start_ticks, trainer_pid, trainer_start_ticks, boot_id, host, started (wall),
+    runner.json    pid, start_ticks, trainer_pid, trainer_start_ticks, boot_id, host, gpus, started (wall),
                    started_boot and trainer_started_boot (CLOCK_BOOTTIME)
     run.log        stdout and stderr of prepare commands, trainer and cleanup commands
     events.jsonl   one {"t": wall, "s": seconds since the Runner's start, "event": ..., "text": ..., ...} per line
-    inbox.jsonl    one {"kind": "step"|..., "step": 3, "kl": 0.01, "hold_s": 60} per line: signals from outside the log
-    stop           {"how": "now"|"drain", "reason": ...}
+    stop           {"reason": ...}
     exit.json      the exit record; renamed from exit.rec, whose disk space is reserved before the start
 
 Exit status: the trainer's; 1 if that is 0 or unknown although the run did not finish; 4 without a readable

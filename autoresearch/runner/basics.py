@@ -19,6 +19,10 @@ NEVER = float("inf")
 _passed: dict[str, int] = {}  # how often a failpoint was passed
 
 
+class LaunchError(Exception):
+    """The run cannot be started; args: cause (an identifier) and reason (a sentence for users)."""
+
+
 def clock() -> float:
     """CLOCK_BOOTTIME in seconds, for durations and limits: immune to clock changes, and counts suspend time."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

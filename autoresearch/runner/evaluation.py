@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from .basics import RUN_ID, clock, write_all
+from .basics import RUN_ID, LaunchError, clock, write_all
 from .loop import Loop
 from .masking import mask_text
-from .spawn import Command, LaunchError, how_it_ended
+from .spawn import Command, how_it_ended
 from .spec import Spec
 from .text import plain
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 
 from .basics import SCHEMA, clock, wall
+from .limits_and_stops import StopDecision
 from .loop import Loop
 from .spawn import how_it_ended
-from .stop_reasons import StopDecision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ def exit_record(run: str, loop: Loop, failure: str, disk_full: str, **more: obje
         "kl": pace.kl,
         "last_step": pace.last_step,
         "steps_seen": pace.steps,
-        "validations_seen": pace.validations,
-        "nan_seen": pace.nan,
         **error,
         "duration_s": round(lived, 3),
         "started": loop.started_wall,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .basics import NEVER, LazyPattern, clock, whole
+from .basics import LazyPattern, whole
 from .metric_lines import body, is_count, metrics_of, step_rank, value_of
 from .text import Needles, clean
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from .step_finder import FoundLine
 
-# Cool-down per kind of signal, in seconds, during which it is not told again.
-RESTS = {"validation": 0.0, "progress": 1.0, "ready": 0.0, "step": 0.0, "error": 60.0, "nan": NEVER}
+_KINDS = ("validation", "progress", "ready", "step", "error", "nan")
+_ERROR_BEGINS, _MOST_ERRORS = 40, 100  # characters, different beginnings
 KL_KEYS = (  # the distance to the reference first, the one to the sampling policy last
     *("actor/kl_loss", "train/kl_loss", "kl_loss", "actor/reward_kl_penalty", "train/kl_penalty", "kl"),
     *("actor/ppo_kl", "train/ppo_kl", "ppo_kl"),
@@ -104,7 +104,6 @@ class LinePattern:
         self.metrics = re.compile(first, re.MULTILINE) if metrics else None
         self.whole = whole
         self.unread: dict[str, str] = {}
-        self.quiet_until = 0.0
 
     @classmethod
     def of(cls, signal: Any) -> LinePattern:
@@ -203,78 +202,58 @@ class LogReader:
     """
 
     def __init__(self, patterns: Iterable[LinePattern], names: Sequence[str] = (), *, finds: bool = False) -> None:
-        self.patterns = [one for one in patterns if one.kind in RESTS and not (finds and one.kind == "step")]
+        self.patterns = [one for one in patterns if one.kind in _KINDS and not (finds and one.kind == "step")]
         self.patterns += [LinePattern("error", pattern, needles=(needle,)) for pattern, needle in _FATAL]
-        self._needles: dict[tuple[LinePattern, ...], Needles] = {}
-        self._told: dict[int, set[tuple[str, int]]] = {}  # of unfinished lines, by where they begin
+        self._errors: set[bytes | str] = set()  # as they began
         self.finder = None
         if finds:  # loaded only then: a Runner is kept small
             from .step_finder import StepFinder
 
             self.finder = StepFinder(names)
 
-    def feed(self, chunk: bytes, offset: int = 0, time: float = 0.0) -> list[LineSignal]:
-        """What a chunk of whole lines tells. `offset`: where in the log it begins; `time`: when it was read."""
-        told, self._told = self._told, {}
-        found = [signal for at, signal in self._read(chunk, offset) if (signal.kind, signal.at) not in told.get(at, ())]
+    def feed(self, chunk: bytes, time: float = 0.0) -> list[LineSignal]:
+        """What a chunk of whole lines tells. `time`: when it was read."""
+        found = list(self._read(chunk))
         if self.finder is not None:
             self.finder.feed(chunk, time)
             found += _signals(self.finder.take())
         return found
 
-    def peek(self, chunk: bytes, offset: int) -> list[LineSignal]:
-        """What an unfinished line tells so far, which is not told again when the line is whole."""
-        found = []
-        for at, signal in self._read(chunk, offset):
-            told = self._told.setdefault(at, set())
-            if (signal.kind, signal.at) not in told:
-                told.add((signal.kind, signal.at))
-                found.append(signal)
-        return found
-
-    def end(self, rest: bytes = b"", time: float = 0.0) -> list[LineSignal]:
-        """What is told only at the end. `rest`: the unfinished last line."""
-        if self.finder is None:
-            return []
-        self.finder.feed(rest + b"\n", time)
-        return _signals(self.finder.end())
+    def end(self) -> list[LineSignal]:
+        """What is told only at the end."""
+        return _signals(self.finder.end()) if self.finder is not None else []
 
     def unproven(self) -> list[LineSignal]:
         """The steps that were found, although none has grown twice."""
         return _signals(self.finder.take_unproven()) if self.finder is not None else []
 
-    def _read(self, chunk: bytes, offset: int) -> Iterator[tuple[int, LineSignal]]:
-        """Every signal with where its line begins. What only patterns that rest look for is passed over."""
-        flat, now, at = chunk.replace(b"\r", b"\n"), clock(), 0
-        while at < len(flat):
-            awake = tuple(pattern for pattern in self.patterns if pattern.quiet_until <= now)
-            for low, high in self._needles_of(awake).lines(flat, at) if awake else ():
-                line, rests = clean(flat[low:high]), False
-                for pattern in awake:
-                    for signal in pattern.read(line) if pattern.quiet_until <= now else ():
-                        signal.line = flat[low:high]
-                        yield offset + low, signal
-                        if RESTS[pattern.kind]:
-                            self._rest(pattern, now)
-                            rests = True
-                            break
-                if rests:
-                    at = high + 1
-                    break
-            else:
-                return
+    def _read(self, chunk: bytes) -> Iterator[LineSignal]:
+        """Every signal; of progress, which may be most of the output, what holds the clock for longer each time."""
+        flat = chunk.replace(b"\r", b"\n")
+        progress = [one for one in self.patterns if one.kind == "progress"]
+        while progress and (signal := next(_signals_in(flat, progress), None)):
+            yield signal
+            progress = [one for one in progress if one.hold_s > signal.hold_s]
+        for signal in _signals_in(flat, [one for one in self.patterns if one.kind != "progress"]):
+            if signal.kind != "error" or self._is_news(signal):
+                yield signal
 
-    def _needles_of(self, patterns: tuple[LinePattern, ...]) -> Needles:
-        if patterns not in self._needles:
-            known = all(one.needles for one in patterns)
-            self._needles[patterns] = Needles(needle for one in patterns for needle in one.needles if known)
-        return self._needles[patterns]
+    def _is_news(self, signal: LineSignal) -> bool:
+        """Whether no error began like this one before; many programs print the same for hours."""
+        begins = (signal.text or signal.line)[:_ERROR_BEGINS]
+        news = begins not in self._errors and len(self._errors) < _MOST_ERRORS
+        self._errors.update([begins] if news else [])
+        return news
 
-    def _rest(self, matched: LinePattern, now: float) -> None:
-        """Start the cool-down; a progress match also starts that of progress patterns with no longer `hold_s`."""
-        for pattern in self.patterns:
-            if pattern is matched or (pattern.kind == matched.kind == "progress" and pattern.hold_s <= matched.hold_s):
-                pattern.quiet_until = now + RESTS[matched.kind]
+
+def _signals_in(flat: bytes, patterns: Sequence[LinePattern]) -> Iterator[LineSignal]:
+    """What the lines of a text tell by these patterns."""
+    known = all(one.needles for one in patterns)
+    for low, high in Needles(needle for one in patterns for needle in one.needles if known).lines(flat):
+        line = clean(flat[low:high])
+        for signal in (signal for pattern in patterns for signal in pattern.read(line)):
+            signal.line = flat[low:high]
+            yield signal
 
 
 def _signals(found_lines: Iterable[FoundLine]) -> list[LineSignal]:

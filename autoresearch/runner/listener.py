@@ -1,4 +1,4 @@
-"""Turns the trainer's signals, from its log and the inbox, into progress, errors and events."""
+"""Turns the signals in the trainer's log into progress, errors and events."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import os
 import stat
 
-from .basics import NEVER, clock, parse_object, positive, read_file, real, whole, write_all
-from .debug_log import note
+from .basics import NEVER, clock, read_file, write_all
 from .event_log import EventLog
 from .line_patterns import LinePattern, LogReader
 from .log_follower import LogFollower
@@ -41,7 +40,6 @@ class ProgressLimits:
         self.kl: float | None = None
         self.last_step: int | None = None
         self.steps = 0
-        self.validations = 0
         self.nan = False
         self.last_at = 0.0
         self.last_step_at = 0.0
@@ -165,31 +163,29 @@ class OutputCopy:
             return
         try:
             write_all(self.log, data)
-        except OSError as error:
-            note("the trainer's output cannot be copied into the log: %s", error)
+        except OSError:
+            pass  # a full disk; the trainer has its own file
 
 
 ITS_PROCESS = "?"
 FINAL_SCAN_S = 10.0  # time limit for the final scan; beyond it, only the log's end is scanned
-PEEK_S = 1.0  # an unfinished line is scanned after this time
 
 
 class Listener:
-    """Reads what is new in log and inbox, and updates `pace` and `event_log`."""
+    """Reads what is new in the log, and updates `pace` and `event_log`."""
 
     def __init__(self, run_dir: str, runner_spec: Spec, event_log: EventLog) -> None:
         self.spec = runner_spec
         self.event_log = event_log
         self.pace = ProgressLimits(runner_spec)
         self.follower = LogFollower(f"{run_dir}/run.log")
-        self.inbox = LogFollower(f"{run_dir}/inbox.jsonl")
         self.output: OutputCopy | None = None  # of a command that sends its output elsewhere
         self.seeks_output: Callable[[], None] | None = None  # while only a process of it can tell where
         self.reader = LogReader((), runner_spec.metric_names, finds=runner_spec.finds_steps)
         self._summary = ""
         self.error: dict[str, str] = {}  # the first error, or the first with an `error_kind`
-        self.peek_at = NEVER
         self._unfinished = 0  # bytes of the unfinished last line
+        self._rest = b""  # what of it was read at a limit
 
     def learn(self) -> None:
         """Compile the patterns. Raises re.error for an invalid one."""
@@ -226,25 +222,14 @@ class Listener:
         copied = self.output is None or self.output.copy(until)
         for chunk in self.follower.poll():
             self.pace.printed(clock())
-            self._take(self.reader.feed(chunk, self._log_offset() - len(chunk), clock()))
+            self._take(self.reader.feed(chunk, clock()))
             if clock() > until:
                 return False
         unfinished = self.follower.behind()
         if unfinished > self._unfinished:
             self.pace.printed(clock())
-        if unfinished != self._unfinished:
-            self.peek_at = clock() + PEEK_S if unfinished else NEVER
         self._unfinished = unfinished
         return copied
-
-    def peek(self) -> None:
-        """Scan the unfinished line as it is."""
-        self.peek_at = NEVER
-        self._take(self.reader.peek(self.follower.partial(), self._log_offset()))
-
-    def _log_offset(self) -> int:
-        """Where the follower is, in the life of the log: it may begin again."""
-        return (self.follower.generation << 48) + self.follower.offset
 
     def read_the_rest(self) -> None:
         """Scan all that is left, including an unfinished line; if that takes too long, only the last megabytes."""
@@ -253,26 +238,18 @@ class Listener:
         if not self.scan(FINAL_SCAN_S):
             self.follower.offset += max(0, self.follower.behind() - 4 * LogFollower.LONGEST)
             self.scan(0.1 * FINAL_SCAN_S)
-        self.peek()
+        if (rest := self.follower.partial()) != self._rest:  # a bar that hangs moves once
+            self._rest = rest
+            self._take(self.reader.feed(rest + b"\n", clock()))
 
     def finish(self) -> None:
         """Scan all that is left of a trainer that has exited."""
         self.read_the_rest()
-        self._take(self.reader.end(self.follower.partial(), clock()))
+        self._take(self.reader.end())
 
     def take_unproven(self) -> None:
         """Count a step that has not grown twice: the limit to the first step is reached."""
         self._take(self.reader.unproven())
-
-    def read_inbox(self) -> None:
-        """Process the signals that the CLI detected elsewhere, such as an HTTP status or a Ray job."""
-        for chunk in self.inbox.poll():
-            for said in map(parse_object, chunk.splitlines()):
-                kind, text = str(said.get("kind")), str(said.get("text") or "")
-                if kind == "step":
-                    self._saw_step(whole(said.get("step")), real(said.get("kl")), text)
-                else:
-                    self._saw(kind, text, positive(said.get("hold_s")) or 0.0)
 
     def _take(self, line_signals: Iterable[LineSignal]) -> None:
         """Process what lines tell."""
@@ -307,7 +284,6 @@ class Listener:
         elif kind == "ready":
             pace.ready(now)
         if kind == "validation":
-            pace.validations += 1
             self.event_log.emit("validation", f"validation: {plain(text, 120)}")
         elif kind == "error":
             if not self.error or (error_kind and not self.error["error_kind"]):  # an error with a kind says more

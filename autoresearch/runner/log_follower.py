@@ -22,7 +22,6 @@ class LogFollower:
     def __init__(self, path: str, offset: int = 0) -> None:
         self.path = path
         self.offset = offset  # of the first byte not yet yielded
-        self.generation = 0  # incremented whenever the file is read again from its beginning
         self._fd = -1
         self._inode = (0, 0)
         self._head = b""
@@ -98,7 +97,6 @@ class LogFollower:
 
     def _start_again(self) -> None:
         self.offset = 0
-        self.generation += 1
         self._head = b""
 
     def _replaced(self) -> bool:

@@ -8,12 +8,11 @@ import signal
 from collections.abc import Iterable
 
 from .basics import NEVER, clock, wall
-from .debug_log import note
+from .limits_and_stops import Stopping
 from .listener import Listener
 from .processes import ProcessTree
 from .spawn import Command, how_it_ended, spawn
 from .spec import Spec
-from .stop_reasons import Stopping
 from .terminal_mirror import TerminalMirror, terminal_is_gone, tmux_server_lives
 
 _TOLD = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1)
@@ -82,7 +81,6 @@ class Loop:
         """Start a command; returns its pid. Raises LaunchError. See `spawn`."""
         pid = spawn(command, log, keep)
         self.statuses[pid] = None
-        note("started %d in %s: %s", pid, command.cwd, command.line)
         return pid
 
     def started_trainer(self, pid: int) -> None:
@@ -98,7 +96,7 @@ class Loop:
 
     def tick(self, until: float) -> None:
         """Sleep until something happens, at the latest until `until`, and handle it."""
-        timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at, self.listener.peek_at)
+        timers = (self._pulse_at, self._sample_at, self._hangup_at, self.mirror.next_at)
         came = self.wakeups.wait(min(until, self._look_at, *timers) - clock())
         for number in came:
             self._take_signal(number)
@@ -119,12 +117,11 @@ class Loop:
             self.hurry = self.hurry or (self.stopping.decision is not None and number == signal.SIGINT)
             name = signal.Signals(number).name
             self.stopping.check_file()  # a launcher may have written a stop request just before it sent the signal
-            self.stopping.request("now", name.lower(), f"the Runner received {name}")
+            self.stopping.request(name.lower(), f"the Runner received {name}")
 
     def _look(self) -> None:
-        """Read what is new in stop request, inbox and log."""
+        """Read what is new in stop request and log."""
         self.stopping.check_file()
-        self.listener.read_inbox()
         pace = self.listener.pace
         printed = pace.output_at
         complete = self.listener.scan(SCAN_BUDGET_S)
@@ -137,12 +134,10 @@ class Loop:
     def _do_what_is_due(self, now: float) -> None:
         """Run the due timers, except those of limits."""
         self.mirror.pump(now)
-        if now >= self.listener.peek_at:
-            self.listener.peek()
         if now >= self._hangup_at:
             self._hangup_at = NEVER
             if terminal_is_gone() and tmux_server_lives():
-                self.stopping.request("now", "session_killed", "the tmux session was killed")
+                self.stopping.request("session_killed", "the tmux session was killed")
         if now >= self._sample_at:  # more often at first, so that short runs get a value too
             self._sample_gap = min(PULSE_S, 2.0 * self._sample_gap)
             self._sample_at = now + self._sample_gap
@@ -164,7 +159,6 @@ class Loop:
                 return
             if pid == 0:
                 return
-            note("%d: %s", pid, how_it_ended(status)[2])
             if self.trainer:
                 self.peak_memory = max(self.peak_memory, usage.ru_maxrss * 1024)
             if pid in self.statuses:

@@ -24,7 +24,6 @@ LONGEST = 20_000  # characters; a longer line carries no metrics
 _MOST_WORDS = 5  # of one name before a colon or an equals sign: `elapsed time per iteration (ms)`
 _MOST_PLAIN_WORDS = 8  # ... if none of them belongs to prose: `average undiscounted return per evaluation episode`
 _PROSE_FROM = 400  # characters of a line of which the words are counted: more than its numbers need are prose
-_FEW_DASHES = 4  # between the pairs of a line; with more of them, it has no other words
 _FEW_WORDS = 2  # of one name before a number: `val loss 4.3`
 _PROSE = frozenset(
     "a an and are at but by for from in is its of on or so than that the then this to was we with".split()
@@ -94,7 +93,6 @@ _BAR = LazyPattern(
     r"(?P<title>[^|\r\n]{0,200}?):?\s*(?:\d{1,3}%)?\|[^|\n]{0,640}\|\s*(?P<n>\d{1,15})/(?P<total>\d{1,15})\s*"
     r"\[(?P<rest>[^\n]*?)\]?\s*$"
 )
-_SPACED = LazyPattern(r"(, [a-z]+) (?=[a-z_]+=)")  # OpenRLHF: [00:10<00:00, eval gpt_loss=1.05]
 _BAR_TIME = LazyPattern(r"[\d:?]+<[^,\]]*,[^,\]]*,?\s*")
 
 _FLOAT = (
@@ -125,7 +123,6 @@ _UNIT = LazyPattern(
     r"\s?(?:%|(?:s|secs?|seconds|ms|us|mins|minutes|h|hrs?|hours|percent|\w{1,9}/\w+)\b\.?)(?=[\s,;:|)\]]|\Z)"
 )
 _SECTION = LazyPattern(r"(?<!\w)\[(train|val|valid|validation|eval|test|dev)\]", re.I)
-_BEST = LazyPattern(r"\bbest\b[^,:=]{0,40},", re.I)  # what follows are the best values so far: `best model, loss: 0.5`
 _WORD = LazyPattern(r"[^\W\d]\S*\Z")
 _PERCENT = LazyPattern(r"\s*\(\d[\d.]*%")
 _SHARE = LazyPattern(r"(\d{1,12})/(\d{1,12})\Z")  # ms-swift: 'global_step/max_steps': '5/60'
@@ -228,11 +225,6 @@ def parse(text: str) -> ParsedLine | None:
     """The pairs of a line without its prefixes; None if it has none, and is no long prose either."""
     if not text or len(text) > LONGEST:
         return None
-    if (dashes := text.count(" - ")) > _FEW_DASHES and len(pairs := _dashed(text)) == dashes + 1:
-        line = ParsedLine()
-        for name, value in pairs.items():
-            line.add(name, value)
-        return line
     if _NO_METRICS.search(text):
         return None
     if "(" in text and ("np." in text or "tensor(" in text or "array(" in text or "torch." in text):
@@ -242,7 +234,7 @@ def parse(text: str) -> ParsedLine | None:
     line = ParsedLine()
     bar = _BAR.match(text) if "[" in text and "|" in text else None
     if bar is not None:
-        rest = _SPACED.sub(r"\1_", bar["rest"])
+        rest = bar["rest"]
         time = _BAR_TIME.match(rest)
         _read_pairs(bar["title"], line)
         line.metrics = {name: value for name, value in line.metrics.items() if known_metric(name)}
@@ -338,8 +330,8 @@ def _add_fields(above: str, fields: dict[str, object], parsed: ParsedLine) -> No
 
 
 # The text before a number: what it names; whether a colon, an equals sign or an arrow stands before the number; words
-# that name nothing; `valid` of `[train] loss=0.5 [valid] loss=0.6`; whether of the best.
-_Gap = namedtuple("_Gap", "name explicit lost section best")
+# that name nothing; `valid` of `[train] loss=0.5 [valid] loss=0.6`.
+_Gap = namedtuple("_Gap", "name explicit lost section")
 
 
 @lru_cache(maxsize=1 << 13)
@@ -350,7 +342,6 @@ def _gap(text: str, behind: bool = False) -> _Gap:
         text = text[unit.end() :]
     section = _SECTION.findall(text)
     within = section[-1].lower() if section else None
-    best = _BEST.search(text) is not None
     head = text.rstrip("[({'\" #")
     separator = _SEPARATOR.search(head)
     explicit = separator is not None
@@ -373,8 +364,8 @@ def _gap(text: str, behind: bool = False) -> _Gap:
         if named and text.endswith(("[", "#")) and step_rank(words[-1].partition("(")[0]) is None:
             named = False  # `test_loss[0]`, `output #0: accuracy`
     if not named:
-        return _Gap("", explicit, 0 if text.endswith(" #") else lost + len(words), within, best)
-    return _Gap("_".join(words).strip("_:."), explicit, lost, within, best)
+        return _Gap("", explicit, 0 if text.endswith(" #") else lost + len(words), within)
+    return _Gap("_".join(words).strip("_:."), explicit, lost, within)
 
 
 def _lost(text: str, behind: bool) -> int:
@@ -425,7 +416,7 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
     pairs: dict[str, _Pair] = {}
     start = lost = 0
     section: str | None = None
-    best, last, list_of, counted = "", "", "", False
+    last, list_of, counted = "", "", False
     for token in _TOKEN.finditer(text):
         number, share = token["number"], token["total"]
         if token["name"]:
@@ -443,7 +434,6 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
             section = ""
         elif gap.section and section is not None:
             section = f"{gap.section}/"
-        best = "best_" if gap.best else best
         name, unit, at = gap.name, token["unit"] or "", len(numbers)
         numbers[token.start("number")] = number
         if share:
@@ -465,7 +455,7 @@ def _plan_of(text: str) -> tuple[dict[int, str], _TextPlan]:
             name = ""  # `best loss 0.5 at epoch 3`
         elif not name and list_of and between in (",", ""):  # a list is no metric
             pairs.pop(list_of, None)
-        key = name if rank is not None else f"{section or ''}{best}{name}"
+        key = name if rank is not None else f"{section or ''}{name}"
         if name and key not in pairs:
             percent = rank is None and bool(share) and _PERCENT.match(text, token.end()) is not None
             pairs[key] = _Pair(key, at, at + 1 if share else -1, _MULTIPLES.get(unit, 1.0), percent)

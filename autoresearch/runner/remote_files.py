@@ -1,6 +1,7 @@
-"""Requests about files on an ssh host, executed there: make a run's directories, check out its code, send its results.
+"""Requests about files, executed on their host: see a run directory, make one, check out its code, send its results.
 
-Standard library only, Python 3.9. What cannot be done is answered as `{"error": sentence, "code": identifier}`.
+Standard library only, Python 3.9, by a copy of this file on another host, or in process. Nothing here makes decisions
+about a run. What cannot be done is answered as `{"error": sentence, "code": identifier}`, or raises OSError.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ import subprocess
 import sys
 from fnmatch import fnmatchcase
 
-from .basics import is_locked, read_file
-from .remote_requests import put
+from .basics import is_locked, parse_object, read_file, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,43 +25,112 @@ if TYPE_CHECKING:
     from tarfile import TarFile
     from typing import Any
 
-BIG_VOLUME = "/ephemeral"  # mount point of the large disk on Brev instances
-# variable -> the cache's default directory below home, and other variables that move the same cache
-CACHES = {
-    "HF_HOME": (".cache/huggingface", ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME")),
-    "UV_CACHE_DIR": (".cache/uv", ("XDG_CACHE_HOME",)),
-    "TORCH_HOME": (".cache/torch", ("XDG_CACHE_HOME",)),
-    "TORCHINDUCTOR_CACHE_DIR": ("", ()),
-    "TRITON_CACHE_DIR": (".triton/cache", ("TRITON_HOME",)),
-    "VLLM_CACHE_ROOT": (".cache/vllm", ("XDG_CACHE_HOME",)),
-}
-LOGIN = ("HF_TOKEN_PATH", ".cache/huggingface/token")  # lies in the default cache, and is used from there
-NO_CONTENT = ("token", "stored_tokens", "CACHEDIR.TAG", ".lock")
+PIECE = 1 << 20  # bytes of one file per answer
+GROWING = ("run.log", "events.jsonl", "evaluation.log")
+CLAIMS = ("claim", "runner.json")  # either shows that a Runner was started in the directory
 LIVES_IN_CODE = (".venv", "venv")  # virtual environments in the code directory survive updates of the code
 # What is checked out is what was pushed: no hook, no line endings of the host's, no download of Git LFS.
 SETTINGS = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=", "core.autocrlf=false"),
     *("filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.required=false"),
 )
+LEAST_FREE = int(1e9)  # bytes of a disk to which a run is sent
 FULL = 1 << 20  # free bytes of a disk on which git could not write
 ANSWER = ".answer"  # a member of an archive of absolute paths
+
+
+# ------------------------------------------------------------------------------------------ a run directory
+
+
+def look(directory: str, offsets: Mapping[str, int]) -> dict[str, Any]:
+    """State of a run directory on this host, and what its files grew by since `offsets` (bytes by file name).
+
+    The keys are those of `core.run.job_launcher.DirectoryState`.
+    """
+    if not _is_there(directory):
+        return {"there": False}
+    grown, more = {}, False
+    record = parse_object(read_file(f"{directory}/exit.json"))  # first: once it exists, the other files are complete
+    for name in (*GROWING, *(name for name in offsets if name.startswith("/"))):  # or any file, by absolute path
+        if name not in offsets:
+            continue
+        piece = read_from(name if name.startswith("/") else f"{directory}/{name}", offsets[name], PIECE)
+        more = more or len(piece) == PIECE
+        if piece:
+            grown[name] = piece
+    return {
+        "there": True,
+        "claimed": any(os.path.exists(f"{directory}/{name}") for name in CLAIMS),
+        "alive": is_locked(f"{directory}/lock"),
+        "beat": _mtime(f"{directory}/lock"),
+        "runner": parse_object(read_file(f"{directory}/runner.json")),
+        "exit": record,
+        "evaluating": os.path.exists(f"{directory}/evaluation.log"),
+        "grown": grown,
+        "more": more,
+    }
+
+
+def _is_there(directory: str) -> bool:
+    """Open the directory instead of only calling stat: on NFS, open makes the kernel revalidate it with the server
+    (close-to-open; see nfs_lookup_verify_inode in Linux' fs/nfs/dir.c). Otherwise a file that did not exist at the
+    first look may stay invisible for up to a minute."""
+    try:
+        os.close(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError:
+        return os.path.isdir(directory)
+    return True
+
+
+def read_from(path: str, offset: int, most: int) -> bytes:
+    """At most `most` bytes of a file from `offset` on; b"" if there are none (yet)."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(offset)
+            return file.read(most)
+    except OSError:
+        return b""
+
+
+def put(directory: str, files: Mapping[str, bytes], private: Collection[str] = ()) -> None:
+    """Write files, each atomically; names may contain slashes, and `private` ones get mode 0600. Raises OSError."""
+    for name, data in files.items():
+        path = f"{directory}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        fd = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600 if name in private else 0o644
+        )
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        except OSError:
+            os.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+
+
+def _mtime(path: str) -> float | None:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return None
 
 
 # ---------------------------------------------------------------------------------------------- directories
 
 
-def survey(
-    root: str, name: str, code: str, interpreters: list[str], paths: list[str], min_free: float
-) -> dict[str, Any]:
-    """Create a run's directories; returns them, the free bytes, the interpreter, and which of `paths` are missing."""
+def survey(root: str, name: str, code: str, interpreters: list[str]) -> dict[str, Any]:
+    """Create a run's directories; returns them and the interpreter."""
     root = _root(root)
     os.makedirs(root, exist_ok=True)
     if not os.access(root, os.W_OK):
         return {"error": f"{root} cannot be written", "code": "not_writable"}
     free = shutil.disk_usage(root).free
-    if free < min_free:
-        least = f"{min_free / 1e9:g} GB"
-        return {"error": f"{root} has {free / 1e9:.1f} GB free, and {least} is the least", "code": "disk_full"}
+    if free < LEAST_FREE:
+        return {"error": f"{root} has {free / 1e9:.1f} GB free, and 1 GB is the least", "code": "disk_full"}
     directory = f"{root}/runs/{name}"
     os.makedirs(directory, exist_ok=True)
     results = f"{root}/results/{name}"
@@ -72,10 +141,7 @@ def survey(
         "directory": directory,
         "results": results,
         "code": code,
-        "free": free,
         "interpreter": _first_python(interpreters, code),
-        "lacking": [path for path in paths if not os.path.exists(path)],
-        "caches": caches(root, os.path.expanduser("~"), os.environ) if root.startswith(BIG_VOLUME + "/") else {},
     }
 
 
@@ -84,35 +150,9 @@ def interpreter(root: str, code: str, interpreters: list[str]) -> dict[str, Any]
     return {"interpreter": _first_python(interpreters, f"{_root(root)}/code/{code}" if code else "")}
 
 
-def caches(directory: str, home: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables that move caches below a directory; only for caches that are neither configured nor already in use."""
-    found: dict[str, str] = {}
-    for name, (usual, same) in CACHES.items():
-        if any(environ.get(other) for other in (name, *same)) or (usual and _holds_something(f"{home}/{usual}")):
-            continue
-        short = name.lower().replace("_dir", "").replace("_cache", "").replace("_home", "").replace("_root", "")
-        found[name] = f"{directory}/cache/{short}"
-        if name == "HF_HOME" and not environ.get(LOGIN[0]) and os.path.isfile(f"{home}/{LOGIN[1]}"):
-            found[LOGIN[0]] = f"{home}/{LOGIN[1]}"
-    return found
-
-
-def _holds_something(directory: str) -> bool:
-    try:
-        return any(name not in NO_CONTENT for name in os.listdir(directory))
-    except OSError:
-        return False
-
-
 def _root(path: str) -> str:
-    """The target's configured root, else a directory on the big volume, else one in the home."""
-    if path:
-        return os.path.abspath(os.path.expanduser(path))
-    home = os.path.expanduser("~")
-    big = f"{BIG_VOLUME}/autoresearch"
-    if os.access(big if os.path.isdir(big) else BIG_VOLUME, os.W_OK) and os.path.isdir(BIG_VOLUME):
-        return big
-    return f"{home}/.cache/autoresearch"
+    """The target's configured root, else a directory in the home."""
+    return os.path.abspath(os.path.expanduser(path or "~/.cache/autoresearch"))
 
 
 def _claimed(base: str, directory: str) -> str:
@@ -232,9 +272,8 @@ def results(code: str, directory: str, request: Mapping[str, Any]) -> None:
     """Write the files to copy back to stdout, as a tar archive, and release the run's code. What stays there is
     answered by the archive's last member, ANSWER, so that an archive that was cut shows it.
 
-    From `places` (directories or files): what matches no pattern of `leave` or, given `only`, what matches one of
-    those; files named by `keep` are always wanted. The paths of `always` (glob patterns) are wanted regardless of
-    size. `most`: total bytes of the rest.
+    From `places` (directories or files): files of at most `largest` bytes or, given `only`, what matches one of those
+    patterns; together at most `most` bytes. The paths of `always` (glob patterns) are wanted regardless of size.
     """
     import tarfile  # takes milliseconds to import
 
@@ -283,22 +322,15 @@ def _candidates(request: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
     """How much each file is wanted, its size, its path."""
     for place in request["always"]:
         for hit in sorted(glob.glob(place)):
-            for path in _files(hit):  # weights beside a trainer's state are not needed
-                if path == hit or _is_selected(os.path.relpath(path, hit), request, ()):
-                    yield NEEDED, _size(path), path
+            for path in _files(hit):  # weights beside metrics are not needed
+                size, name = _size(path), os.path.basename(path)
+                metrics = path == hit or any(fnmatchcase(name, pattern) for pattern in request["metrics"])
+                yield NEEDED if metrics or size <= request["largest"] else UNWANTED, size, path
     for place in request["places"]:
         for path in _files(place):
-            selected = _is_selected(os.path.relpath(path, place), request, request["only"])
-            yield WANTED if selected else UNWANTED, _size(path), path
-
-
-def _is_selected(relative: str, request: Mapping[str, Any], only: Collection[str]) -> bool:
-    parts = relative.split("/")
-    if any(fnmatchcase(parts[-1], pattern) for pattern in request["keep"]):
-        return True
-    if only:
-        return any(fnmatchcase(relative, pattern) for pattern in only)
-    return not any(fnmatchcase(part, pattern) for part in parts for pattern in request["leave"])
+            size, relative = _size(path), os.path.relpath(path, place)
+            named = any(fnmatchcase(relative, pattern) for pattern in request["only"])
+            yield WANTED if named or (not request["only"] and size <= request["largest"]) else UNWANTED, size, path
 
 
 def _files(directory: str) -> Iterator[str]:

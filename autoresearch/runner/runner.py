@@ -9,10 +9,10 @@ import signal
 import sys
 import time
 
-from . import debug_log
 from .basics import (
     RUN_ID,
     SCHEMA,
+    LaunchError,
     clock,
     failpoint,
     is_locked,
@@ -25,14 +25,15 @@ from .basics import (
 )
 from .event_log import EventLog
 from .exit_record import exit_record, why_it_ended
-from .gpu_lease import Gpus, Leases
+from .gpu_lease import QUESTION, VISIBLE, Leases
+from .gpu_memory import Gpus, answer_of
+from .limits_and_stops import StopDecision, Stopping
 from .listener import Listener
 from .loop import Loop, no_more_wakeups
 from .masking import learn, learn_environment, mask_text, mask_values, secrets_in
 from .processes import start_ticks
-from .spawn import Command, LaunchError, evaluation_environment, how_it_ended, trainer_environment
+from .spawn import Command, evaluation_environment, how_it_ended, trainer_environment
 from .spec import Spec
-from .stop_reasons import StopDecision, Stopping
 from .terminal_mirror import release_tmux_server
 from .text import plain
 
@@ -44,6 +45,7 @@ LOOKED_AT_S = 0.5  # a lock held longer than this is held by a Runner, not by `i
 SCHEDULER_S = 0.2  # a scheduler signals trainer and Runner together: the Runner's signal may arrive this much later
 CONTROLLER_S = 60.0  # a controller that has not collected a run by then hangs, or was stopped
 FULL_BYTES = 1 << 16  # a disk with less free space counts as full
+LIST_S = 30.0  # nvidia-smi without a persistence daemon takes seconds on eight GPUs
 LEFTOVER_LOOK_S = 1.0  # within which what trains on prints something
 LEFTOVER_STEPS_S = 10.0  # ... and then another step
 LEFT_TRAINING = "the command ended while what it started was still printing steps; ended by us"
@@ -61,9 +63,8 @@ class Runner:
         self.listener = Listener(run_dir, runner_spec, self.event_log)
         self.stopping = Stopping(run_dir, runner_spec, self.event_log, self.listener)
         self.loop = Loop(run_dir, runner_spec, lock, self.listener, self.stopping)
-        self.leases = Leases()
-        # measured only where they are not shared: otherwise their memory says nothing about this run
-        self.gpus = Gpus(runner_spec.gpus if runner_spec.lease_shares == 1 else ())
+        self.leases = Leases(runner_spec.run, runner_spec.lease_shares)
+        self.gpus = Gpus()
         self.log = -1
         self.env: dict[str, str] = {}
         self.secrets: dict[str, str] = {}  # variables of `env` whose values must not appear in records
@@ -72,6 +73,8 @@ class Runner:
         self.cleanup: list[dict[str, Any]] = []
         self.evaluation_env: dict[str, str] = {}
         self.evaluation: dict[str, Any] | None = None  # its result; None if there was none
+        if runner_spec.evaluate:  # now: an upgrade may replace the file while the run goes on
+            from . import evaluation as evaluation
 
     def run(self) -> int:
         """Execute all phases in order, even after an error of the Runner in one of them; returns the exit status."""
@@ -137,7 +140,9 @@ class Runner:
         stopping.check_file()
         if stopping.decision or self.failure:
             return
-        self.leases.take(spec.leases, spec.run, spec.lease_shares)
+        self.lease_gpus()
+        if stopping.decision:  # while nvidia-smi hung
+            return
         self.gpus.measure_before(loop.tick)
         self.prepare()
         if stopping.decision:
@@ -150,6 +155,22 @@ class Runner:
         self.event_log.emit("started", f"the trainer started (pid {pid})", pid=pid, runner=os.getpid())
         failpoint("runner.trainer_started")
         self.watch(pid)
+
+    def lease_gpus(self) -> None:
+        """Lease the GPUs of the run, and show them to every command from now on. Raises LaunchError."""
+        if not self.spec.gpus:
+            return
+        listed = answer_of(QUESTION, self.env, self.loop.tick, clock() + LIST_S)
+        shown = self.leases.lease(self.spec, listed or "", self.env)
+        self.env |= shown
+        self.evaluation_env |= shown
+        # measured only where they are not shared: otherwise their memory says nothing about this run
+        self.gpus = Gpus(self.leases.uuids if self.spec.lease_shares == 1 else (), self.env)
+        self.event_log.emit("leased", f"leased for it: GPU {shown[VISIBLE]}", gpus=self.leases.uuids)
+        if not shown[VISIBLE].replace(",", "").isdecimal():
+            text = "its GPUs are shown by UUID, as their numbers are uncertain: vLLM reads numbers only"
+            self.event_log.emit("warning", text)
+        self.write_identity()
 
     def watch(self, pid: int) -> None:
         """Run the loop until a command has ended or the run must end."""
@@ -350,6 +371,7 @@ class Runner:
             "started": self.born_wall,
             "started_boot": self.event_log.origin,
             "trainer_started_boot": self.listener.pace.started or None,
+            "gpus": self.leases.uuids,
         }
         self.event_log.write_json("runner.json", value)
 
@@ -357,7 +379,6 @@ class Runner:
         """Note an error of the Runner itself: the run is ended, and its record holds the traceback."""
         import traceback  # takes memory, and is rarely needed
 
-        debug_log.note("the Runner failed in %s", part, traceback=error)
         self.failure = self.failure or f"the Runner failed in {part}: {traceback.format_exc()[-2500:]}"
         self.event_log.emit("error", f"the Runner failed in {part}: {error!r}", kind="runner_error")
 
@@ -393,14 +414,7 @@ def main(argv: list[str]) -> int:
         return refuse(5, f"The run in {run_dir} was started before, by a Runner that died: it is lost.")
     if spec.claim and not claim(run_dir):
         return refuse(5, f"The run in {run_dir} was started before, by another Runner.")
-    if os.environ.get(debug_log.VARIABLE):
-        try:
-            debug_log.begin(f"runner {spec.run}")
-        except OSError:
-            pass  # the run does not depend on it
-    code = Runner(run_dir, spec, lock).run()
-    debug_log.note("the run is recorded: exit code %d", code)
-    return code
+    return Runner(run_dir, spec, lock).run()
 
 
 def claim(run_dir: str) -> bool:

@@ -9,15 +9,11 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 
 from . import shims
-from .basics import RUN_ID, read_file
-from .libc import join_new_keyring
+from .basics import RUN_ID, LaunchError, read_file
+from .processes import join_new_keyring
 from .spec import Spec
 
 FOR_EVALUATION = "AUTORESEARCH_EVALUATION:"  # prefix of a variable's name in `environment`
-
-
-class LaunchError(Exception):
-    """The command could not be started; args: cause (an identifier) and reason (a sentence for users)."""
 
 
 class Command:
@@ -102,7 +98,7 @@ def trainer_environment(run_dir: str, runner_spec: Spec) -> dict[str, str]:
     if os.path.exists(path):
         pairs = (os.fsdecode(item).partition("=") for item in read_file(path).split(b"\0") if b"=" in item[1:])
         env = {key: value for key, value in os.environ.items() if key.startswith(runner_spec.inherit)}
-        env |= {key: value for key, _, value in pairs}
+        env |= {key: value for key, _, value in pairs if not (key in env and key in runner_spec.yields)}
         os.unlink(path)
     for name in ("TMUX", "TMUX_PANE"):
         env.pop(name, None)

@@ -54,12 +54,13 @@ class Spec:
         self.inside = [str(word) for word in data.get("inside") or []]
         self.evaluate_inside = [str(word) for word in data.get("evaluate_inside") or []]
         self.timed_by = str(data.get("timed_by") or "")
-        self.leases: list[str] = data.get("leases") or []
+        self.gpus = [str(word) for word in data.get("gpus") or []]  # that it may be leased, see `gpu_lease.named`
+        self.gpu_most = whole(data.get("gpu_most")) or 0  # of those so many, the first ones, at most; 0: all
+        self.gpu_count = whole(data.get("gpu_count")) or 0  # how many of them; 0: all
         self.lease_shares = whole(data.get("lease_shares")) or 1  # how many runs may share a GPU
-        self.gpus: list[str] = data.get("gpus") or []  # UUIDs
         self.keep_children = bool(data.get("keep_children"))
         self.claim = bool(data.get("claim"))  # use a claim file: the file system's locks may not work across machines
         self.collector = [str(word) for word in data.get("collector") or []]
         self.controller = str(data.get("controller") or "")  # held by flock while a controller lives, which collects
-        # prefixes of variables that a scheduler sets for this job; the trainer's own take precedence
-        self.inherit = tuple(str(word) for word in data.get("inherit") or ())
+        self.inherit = tuple(str(word) for word in data.get("inherit") or ())  # variables of a scheduler, by prefix
+        self.yields = {str(name) for name in data.get("yields") or ()}  # the trainer's that do not outrank these

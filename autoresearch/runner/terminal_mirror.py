@@ -13,10 +13,11 @@ PACE_S = 0.1  # minimum interval between writes
 STUCK_S = 1.0  # ... and while the terminal accepts nothing
 BURST = 1 << 16
 FAR = 1 << 18  # if the log is more than this many bytes ahead, only its end is shown
-_KEPT = "@autoresearch_exit_empty"
+KEPT = "@autoresearch_exit_empty"  # a server option: "was 1" or "was 0", the value of exit-empty before us
+# Restores `exit-empty`, unless one of our sessions still exists; decided within the server.
 RELEASE = (
-    *("if-shell", "-F", f"#{{?#{{m:*1*,#{{S:#{{m:ajet_*,#{{session_name}}}}}}}},,#{{{_KEPT}}}}}"),
-    f"set-option -sF exit-empty '#{{?#{{m:*1,#{{{_KEPT}}}}},on,off}}' ; set-option -su {_KEPT}",
+    *("if-shell", "-F", f"#{{?#{{m:*1*,#{{S:#{{m:ajet_*,#{{session_name}}}}}}}},,#{{{KEPT}}}}}"),
+    f"set-option -sF exit-empty '#{{?#{{m:*1,#{{{KEPT}}}}},on,off}}' ; set-option -su {KEPT}",
 )
 
 
@@ -112,8 +113,7 @@ def release_tmux_server() -> None:
     """Let the tmux server exit if it serves autoresearch's sessions only and the last of them was killed.
 
     The launcher makes the server outlive its last session (`exit-empty off`), so that a killed session can be told
-    from a dead server. The server itself evaluates the condition; the commands are those of
-    `launchers.tmux_session.release_server`.
+    from a dead server.
     """
     import subprocess  # takes memory, and is rarely needed
 

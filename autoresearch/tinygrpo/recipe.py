@@ -17,25 +17,9 @@ import yaml
 
 Value = bool | int | float | str
 
-TASKS = ("countdown", "sort", "modadd")
+TASKS = ("countdown", "sort")
 FAULTS = ("none", "oom", "crash", "nan", "hang", "ignore_term", "kill", "slow")
 LOSS_AGGREGATIONS = ("token-mean", "seq-mean-token-mean")
-
-# Names of the same settings in other GRPO trainers; used only to suggest tinygrpo's key.
-FOREIGN_NAMES = {
-    "batch_size": ("train_batch_size",),
-    "clip_high": ("clip_ratio", "clip_ratio_high"),
-    "clip_low": ("clip_ratio_low",),
-    "entropy_coef": ("entropy_coeff",),
-    "group_size": ("num_repeat", "num_generations", "rollout_n", "n"),
-    "hidden": ("hidden_size",),
-    "kl_coef": ("kl_loss_coef", "beta"),
-    "loss_agg": ("loss_agg_mode",),
-    "lr": ("learning_rate", "optim.lr"),
-    "norm_adv_by_std": ("norm_adv_by_std_in_grpo",),
-    "total_steps": ("steps", "max_steps", "total_training_steps"),
-    "train_prompts": ("n_train",),
-}
 
 
 class RecipeError(ValueError):
@@ -179,15 +163,6 @@ def read_recipe(path: Path | None, overrides: Iterable[str] = ()) -> Recipe:
     return Recipe(**values)  # type: ignore[arg-type]  # every value was checked against its key's rule
 
 
-def nearest_key(key: str) -> str:
-    """The valid key that an unknown key most likely means."""
-    name = key.lower().replace("-", "_")
-    for valid, foreign in FOREIGN_NAMES.items():
-        if name in foreign:
-            return valid
-    return max(RULES, key=lambda valid: (name in valid, difflib.SequenceMatcher(None, name, valid).ratio()))
-
-
 def _file_entries(path: Path) -> Iterator[tuple[str, object, str]]:
     """Each key and value of a recipe file, with its `file:line`."""
     try:
@@ -211,7 +186,8 @@ def _file_entries(path: Path) -> Iterator[tuple[str, object, str]]:
 def _checked(key: str, value: object, where: str) -> Value:
     """The value as the key's kind; raises RecipeError if the key is unknown or refuses it."""
     if key not in RULES:
-        raise RecipeError(f"{where}: unknown key '{key}'; the nearest valid key is '{nearest_key(key)}'.")
+        nearest = max(RULES, key=lambda valid: (key in valid, difflib.SequenceMatcher(None, key, valid).ratio()))
+        raise RecipeError(f"{where}: unknown key '{key}'; the nearest valid key is '{nearest}'.")
     read = RULES[key].read(value)
     if read is None:
         raise RecipeError(f"{where}: '{key}' must be {RULES[key].accepted()}, not {value!r}.")

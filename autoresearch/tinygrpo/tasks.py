@@ -103,21 +103,6 @@ def _grade_sort(prompts: Ints, answers: Ints) -> Grades:
     return Grades((answers == gold).all(axis=1), (np.sort(answers, axis=1) == gold).all(axis=1))
 
 
-# modadd: (a + b + c) mod 31, written as one token, then END. A small network memorises it and never generalises.
-# Well-formed: any residue, then END.
-MODULUS = 31
-MODADD_SIZES = Sizes(prompt_slots=3, prompt_alphabet=MODULUS, answer_slots=2, answer_alphabet=MODULUS + 1)
-
-
-def _modadd_sums(prompts: Ints, rng: np.random.Generator) -> Ints:
-    return np.stack([prompts.sum(axis=1) % MODULUS, np.full(len(prompts), MODADD_SIZES.end)], axis=1)
-
-
-def _grade_modadd(prompts: Ints, answers: Ints) -> Grades:
-    well_formed = (answers[:, 0] < MODULUS) & (answers[:, 1] == MODADD_SIZES.end)
-    return Grades(well_formed & (answers[:, 0] == prompts.sum(axis=1) % MODULUS), well_formed)
-
-
 # countdown: three numbers from 1 to 9 and a target up to 40; combine some of the numbers by + - * to reach the target.
 # Answer tokens 0, 1, 2 stand for the numbers, 3, 4, 5 for + - *, 6 is END. Expressions are evaluated strictly from left
 # to right, each number is used at most once, and the target equals none of the numbers. The numbers of a prompt are in
@@ -184,7 +169,6 @@ TASKS_BY_NAME = {
     task.name: task
     for task in (
         Task("sort", SORT_SIZES, _sort_prompts, lambda prompts, rng: _sorted(prompts), _grade_sort),
-        Task("modadd", MODADD_SIZES, lambda n, rng: rng.integers(0, MODULUS, (n, 3)), _modadd_sums, _grade_modadd),
         Task("countdown", COUNTDOWN_SIZES, _countdown_prompts, _countdown_demonstrations, _grade_countdown),
     )
 }

@@ -2,7 +2,7 @@
 
 As of modelscope/AgentJet d20cce0e (the newest complete tree) and later stored versions of single files:
 ajet/{launcher,backbone/trainer_verl}.py, ajet/utils/{launch_utils,config_utils,smart_daemon}.py. The console format is
-verl's (see `line_reader`); validations are printed as step lines as well, the first one twice. The metrics are appended
+verl's (see `signal`); validations are printed as step lines as well, the first one twice. The metrics are appended
 to two files, one dict per line (see `readers.jsonl`). docs/agentjet.md has all rules.
 
 `task_pass_rate@1` counts answers with a reward of 1 or more. Swarm clients count every reward above 0, so their metric
@@ -20,43 +20,31 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.metrics import line_reader
+from autoresearch.core.blueprint.finding import Finding, warning
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import VERL_STEP, VERL_VALIDATION, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.shell import simple_commands
 from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.command_settings import with_flags
-from autoresearch.trainers.framework import HOLD_S, CommandFramework, warning, words_of
+from autoresearch.trainers.framework import HOLD_S, CommandFramework, words_of
 
 COMMON = "ajet.trainer_common"
 VALIDATION = f"{COMMON}.val_print_to_markdown_file_path"
 TRAINING = f"{COMMON}.train_print_to_markdown_file_path"
 NAME = "ajet.experiment_name"
 GPUS = ((f"{COMMON}.n_gpus_per_node", 8), (f"{COMMON}.nnodes", 1))
-FLAGS = "ajet_command"  # the settings group for the launcher's own flags
 _LAUNCHER = later(r"\bajet[./]launcher\b")
 _SWARM = ("--swarm-server", "--swarm-overwatch")
 
 PASS_RATE = "task_pass_rate@1"
-COMPANIONS = "saved_experiments/companion_logs/companion/*.pgid"
 
 ANNOUNCED_S = 1800.0  # a validation may print nothing between its first and its last episode
 
 _LINES = (
-    line_reader.STEP,
-    line_reader.VALIDATION,
-    words_of(  # the launcher's own words, before or instead of a traceback
-        SignalKind.ERROR,
-        (
-            *("Error running subprocess: Command '[", "GPU memory check failed: all GPUs must have"),
-            *("SWANLAB_API_KEY is not set in the environment", "Python environment does not match current backbone"),
-            "We found a configuration conflict between AgentJet and Verl!",
-        ),
-    ),
+    VERL_STEP,
+    VERL_VALIDATION,
     SignalPattern(  # boot and validation go on
         SignalKind.PROGRESS,
         r"@ step \d{1,9}: {1,4}\d{1,3}%"  # EVAL @ step 0: 49% 1882/3840
@@ -105,15 +93,9 @@ class AgentJet(CommandFramework):
             found.append(Source(SourceFormat.DICT_LINES, path, 1))
         return tuple(found)
 
-    def recording(self, recipe: Recipe, directory: str) -> Recipe:
-        """The metrics files that the recipe does not name; AgentJet creates the directory."""
-        files = {VALIDATION: f"{directory}/validation.md", TRAINING: f"{directory}/training.md"}
-        return {key: path for key, path in files.items() if "ajet" in recipe and not text_of(recipe, key)}
-
     def settings(self, recipe: Recipe, command: str) -> Recipe:
-        """Add the launcher's flags as a separate group; `ajet.backbone` is the only recipe key that they set."""
-        flags = with_flags({}, command) if self.recognises(command) else {}
-        return {**recipe, FLAGS: flags} if flags else recipe
+        """The recipe: of the launcher's flags only `--backbone` sets a key of it."""
+        return recipe
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         """(): the launcher has no flags that set recipe keys."""
@@ -124,10 +106,6 @@ class AgentJet(CommandFramework):
         if look_up(recipe, "ajet") is None:
             return ()
         return (*_validation(recipe), *_files(recipe, cwd, result_dir), *_usual(recipe))
-
-    def companions(self) -> tuple[str, ...]:
-        """The files `<tag>.<hash>.<host>.pgid` of ajet/utils/smart_daemon.py, relative to the launcher's directory."""
-        return (COMPANIONS,)
 
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """The marker file of a checkpoint under this experiment's name, unless resume_mode excludes it."""
@@ -174,16 +152,17 @@ def validates_every(recipe: Recipe) -> int:
 def _validation(recipe: Recipe) -> Iterator[Finding]:
     if look_up(recipe, f"{COMMON}.val_before_train") is not True:
         message = "val_before_train is not True: nothing says where training began"
-        yield warning("val_before_train", message, f"set {COMMON}.val_before_train: True")
+        yield warning(0, "val_before_train", message, f"set {COMMON}.val_before_train: True")
     every, steps = validates_every(recipe), whole_number(recipe, f"{COMMON}.total_training_steps")
     if look_up(recipe, f"{COMMON}.test_freq") is None:
-        yield warning("test_freq", "test_freq is not set: every 20 steps is validated", f"set {COMMON}.test_freq: 10")
+        message = "test_freq is not set: every 20 steps is validated"
+        yield warning(0, "test_freq", message, f"set {COMMON}.test_freq: 10")
     elif every == 0:
         message = "test_freq is not above 0: no step is validated, not even the last"
-        yield warning("never_validates", message, f"set {COMMON}.test_freq: 10")
+        yield warning(0, "never_validates", message, f"set {COMMON}.test_freq: 10")
     elif steps and every > steps:
         message = f"test_freq is {every}, but training ends after {counted(steps, 'step')}: only its end is validated"
-        yield warning("never_validates", message, f"set {COMMON}.test_freq to at most {steps}")
+        yield warning(0, "never_validates", message, f"set {COMMON}.test_freq to at most {steps}")
 
 
 def _files(recipe: Recipe, cwd: str, result_dir: str) -> Iterator[Finding]:
@@ -192,22 +171,22 @@ def _files(recipe: Recipe, cwd: str, result_dir: str) -> Iterator[Finding]:
         path, name = text_of(recipe, key), key.rpartition(".")[2]
         if not path:
             message = f"{name} is not set: what belongs into it is read from the console alone"
-            yield warning("no_metrics_file", message, f"set {key} to a file inside exp_result_dir")
+            yield warning(0, "no_metrics_file", message, f"set {key} to a file inside exp_result_dir")
         elif not posixpath.join(cwd, path.removeprefix("./")).startswith(f"{result_dir.rstrip('/')}/"):
             message = f"{name} lies outside of exp_result_dir: {path}"
             hint = "its lines are appended to those of every other run that names it; write it below exp_result_dir"
-            yield warning("outside_result_dir", message, hint)
+            yield warning(0, "outside_result_dir", message, hint)
 
 
 def _usual(recipe: Recipe) -> Iterator[Finding]:
     """Keys whose usual value surprises: all GPUs, checkpoints, a name made of the time."""
     if look_up(recipe, GPUS[0][0]) is None:
         message = "n_gpus_per_node is not set: the trainer takes 8 GPUs"
-        yield warning("n_gpus_per_node", message, f"set {GPUS[0][0]} to as few as will do")
+        yield warning(0, "n_gpus_per_node", message, f"set {GPUS[0][0]} to as few as will do")
     every = look_up(recipe, f"{COMMON}.save_freq")
     if every is None or (whole_number(recipe, f"{COMMON}.save_freq") or 0) > 0:
         message = f"checkpoints of model and optimizer are saved every {every or 20} steps, and at the last one"
-        yield warning("saves_checkpoints", message, f"set {COMMON}.save_freq: -1 where nobody wants them")
+        yield warning(0, "saves_checkpoints", message, f"set {COMMON}.save_freq: -1 where nobody wants them")
     if text_of(recipe, NAME) in ("", "read_yaml_name"):
         message = "experiment_name is not set: every start makes a name of its own, of the file's name and the time"
-        yield warning("no_experiment_name", message, f"set {NAME}, another for each experiment")
+        yield warning(0, "no_experiment_name", message, f"set {NAME}, another for each experiment")

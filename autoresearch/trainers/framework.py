@@ -6,11 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, text_of, whole_number
 from autoresearch.core.run.trainer import Output, Recipe, Trainer
-from autoresearch.trainers.command_settings import flag_words, hydra_words, with_flags, with_hydra
+from autoresearch.core.shell_settings import flag_words, hydra_words, with_flags, with_hydra
 
 HOLD_S = 120.0  # loading a shard, capturing a graph, a batch: each prints something this often
 SILENT_S = 600.0  # initial validation by a loop that prints nothing while it validates
@@ -29,11 +28,6 @@ def words_of(kind: SignalKind, words: tuple[str, ...], hold_s: float = 0.0) -> S
     either = "|".join(map(re.escape, words))
     text = rf"(?P<text>(?:{either})[^\r\n]{{0,160}})" if kind is SignalKind.ERROR else either
     return SignalPattern(kind, text, hold_s, words)
-
-
-def warning(code: str, message: str, hint: str) -> Finding:
-    """A finding that only warns."""
-    return Finding(Severity.WARNING, code, message, hint)
 
 
 def own_directory(recipe: Recipe, key: str) -> str:
@@ -82,7 +76,6 @@ class CommandFramework(Framework):
     dash: ClassVar[str] = "_"
     hydra: ClassVar[bool] = False
     in_full = ""
-    by_ray: ClassVar[bool] = False  # whether `ray job submit` may start it
 
     def settings(self, recipe: Recipe, command: str) -> Recipe:
         """The recipe with the command's settings over it."""
@@ -90,9 +83,3 @@ class CommandFramework(Framework):
 
     def arguments(self, overrides: Mapping[str, object]) -> tuple[str, ...]:
         return hydra_words(overrides) if self.hydra else flag_words(overrides, dash=self.dash)
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """A Ray job that is not waited for, or has no submission id."""
-        from autoresearch.trainers import ray_job
-
-        return ray_job.lint(command) if self.by_ray else ()

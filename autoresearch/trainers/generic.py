@@ -18,8 +18,7 @@ import functools
 import re
 from dataclasses import dataclass
 
-from autoresearch.core.metrics.line_reader import VALIDATION, FoundLines, KnownLines, LineReader
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import KnownLines, LineReader, SignalKind, SignalPattern
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.regex import later
 from autoresearch.errors import BlueprintError
@@ -82,18 +81,17 @@ class Generic(Trainer):
     lines: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
 
-    def _declares(self, kind: SignalKind) -> bool:
-        return any(line.startswith(f"{kind} ") for line in self.lines)
-
     def signals(self) -> tuple[SignalPattern, ...]:
-        """What is declared; beside declared steps, verl's validations are read if no others are declared."""
-        usual = self._declares(SignalKind.STEP) and not self._declares(SignalKind.VALIDATION)
-        return (*declared(self.lines), *((VALIDATION,) if usual else ()))
+        """What is declared."""
+        return declared(self.lines)
 
     def reader(self) -> LineReader:
         """A reader of the declared lines; where none is declared as a step, steps are found by their spelling."""
-        known = KnownLines(self.signals()) if self.lines else None
-        return known if known and self._declares(SignalKind.STEP) else FoundLines(self.metrics, known)
+        from autoresearch.runner.step_finder import StepFinder
+
+        signals = self.signals()
+        knows = any(signal.kind is SignalKind.STEP for signal in signals)
+        return KnownLines(signals, finder=None if knows else StepFinder(self.metrics))
 
     def recognises(self, command: str) -> bool:
         """Always False: it is the fallback when no other trainer recognises the command."""

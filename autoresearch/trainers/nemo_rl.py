@@ -1,8 +1,7 @@
 """NeMo-RL: GRPO, PPO, distillation, SFT, DPO and reward models. As of NVIDIA-NeMo/RL 7ea279ab.
 
-Formats: nemo_rl/algorithms/*.py (console, see `nemo_rl_log`), nemo_rl/utils/logger.py (log directories and tags),
-nemo_rl/utils/timer.py (TimeoutChecker), examples/configs/*.yaml (recipes; a recipe may name its parent under
-`defaults:` and then holds only what differs).
+Formats: nemo_rl/algorithms/*.py (console), nemo_rl/utils/logger.py (log directories and tags), examples/configs/*.yaml
+(recipes; a recipe may name its parent under `defaults:` and then holds only what differs).
 
 Overrides: in the recipe, or `a.b=c` (`++a.b=c` for a new key) at the end of the command. The console never prints the
 reference KL; the files have it as train/kl_penalty. A run ends with exit code 0 and a line that says so at
@@ -21,35 +20,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from autoresearch.core.metrics.line_reader import LineReader
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.python_values import numbers
-from autoresearch.core.metrics.signal import NO_STEP, Reading, SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import NO_STEP, LineReader, Reading, SignalKind, SignalPattern, numbers
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
 from autoresearch.runner.metric_lines import object_of, value_of
 from autoresearch.trainers.framework import HOLD_S, SILENT_S, CommandFramework, own_directory, words_of
-
-# The time limit that a recipe may set itself.
-
-_LIMIT = later(r"(\d{1,4}):(\d{1,4}):(\d{1,6}):(\d{1,9})")
-
-
-def seconds(value: object) -> float | None:
-    """Parse `DD:HH:MM:SS` into seconds; None for no limit and for any other format.
-
-    YAML 1.1 reads an unquoted 10:03:45:00 (but not 00:03:45:00) as a base-60 integer.
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        digits = [value // 216000, value // 3600 % 60, value // 60 % 60, value % 60]
-    elif isinstance(value, str) and (found := _LIMIT.fullmatch(value.strip())):
-        digits = [int(part) for part in found.groups()]
-    else:
-        return None
-    days, hours, minutes, rest = digits
-    return float(days * 86400 + hours * 3600 + minutes * 60 + rest)
-
 
 # NeMo-RL's console: blocks of bullets under a heading; the step is on a separate line before them.
 #
@@ -204,7 +181,6 @@ _FIELDS = later(
     r"(?P<set>validation-.+?)_(?P<field>sft_loss|preference_loss|rewards_chosen_mean|rewards_rejected_mean"
     r"|num_valid_samples|global_valid_seqs|global_valid_toks|accuracy|loss)"
 )
-_OLD_NAMES = {"val_reward": "val:accuracy", "val_loss": "val:val_loss"}
 
 _LINES = (
     # a training step's block; which step it was stands on another line, so that the Runner counts
@@ -221,13 +197,8 @@ _LINES = (
         "\U0001f4ca Validation Results(?: for `[^`\\r\\n]{1,200}` set)?:$",
         needles=(" Validation Results",),
     ),
-    words_of(  # the asynchronous loop's own words; after a warned stall the process hangs on
-        SignalKind.ERROR,
-        (
-            *("Error in async loop: ", "Error in async PPO loop: ", "WARNING: rollout stall -- "),
-            *("WARNING: environment health -- ", "RolloutStall: "),
-        ),
-    ),
+    # after a warned stall the process hangs on
+    words_of(SignalKind.ERROR, ("WARNING: rollout stall -- ", "WARNING: environment health -- ", "RolloutStall: ")),
     SignalPattern(
         SignalKind.PROGRESS,
         "SETUP COMPLETE|Loaded configuration from: |Using log directory: |\u25b6 Setting up [a-z ]{3,40}\\.\\.\\."
@@ -277,10 +248,6 @@ class NemoRl(CommandFramework):
         """Up to release 0.7.0 async_grpo_train printed the loop's error and returned; 7ea279ab raises it again."""
         return (r"\u274c Error in async (?:PPO )?loop: .*",)
 
-    def time_limit(self, recipe: Recipe) -> float | None:
-        """`checkpointing.checkpoint_must_save_by` in seconds after set-up; the run ends one step before that."""
-        return seconds(look_up(recipe, "checkpointing.checkpoint_must_save_by"))
-
     def resumes(self, recipe: Recipe) -> tuple[str, ...]:
         """Any step_N in the checkpoint directory, even if this run saves no checkpoints."""
         directory = text_of(recipe, "checkpointing.checkpoint_dir")
@@ -322,7 +289,7 @@ def _section(recipe: Recipe, name: str) -> bool:
 
 def metric_of(name: str) -> str:
     """The name of `val:accuracy` in the files: validation/accuracy; for a named set, validation-default/loss."""
-    source, _, metric = _OLD_NAMES.get(name, name).partition(":")
+    source, _, metric = name.partition(":")
     if not metric:
         return name
     if source != "val":

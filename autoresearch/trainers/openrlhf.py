@@ -24,7 +24,7 @@ from autoresearch.core.metrics.signal import SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
-from autoresearch.trainers.framework import CommandFramework, own_directory, words_of
+from autoresearch.trainers.framework import CommandFramework, own_directory
 
 _PPO = "ppo_ray"
 _COMMAND_KEY = "openrlhf_command"  # stored beside the recipe's keys
@@ -61,7 +61,6 @@ _LINES = (
         needles=("Eval stage of ",),
         metrics="^eval_(?:gpt_)?loss",
     ),
-    words_of(SignalKind.ERROR, ("Job entrypoint command failed with exit code",)),
 )
 
 
@@ -72,7 +71,6 @@ class OpenRlhf(CommandFramework):
     command = _COMMAND
     imports = later(r"(?m)^\s*(?:from|import)\s+openrlhf\.(?:trainer|cli)\b")
     lines = _LINES
-    by_ray = True
     seed_key = "train.seed"
     usual_seed = 42
     # without a value, all runs would share the defaults of the first two

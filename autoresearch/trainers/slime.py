@@ -49,13 +49,7 @@ _LINES = (
     _dicts(SignalKind.STEP, "step", metrics="^train/"),  # of the actor; the critic's own has the same number
     _dicts(SignalKind.VALIDATION, "eval"),
     _dicts(SignalKind.PROGRESS, "rollout", "perf", "critic-step", "passrate", "multi_turn", hold_s=HOLD_S),
-    words_of(
-        SignalKind.ERROR,
-        (
-            *("Health check failed for rollout engine", "Timeout while flushing cache."),
-            "Job entrypoint command failed with exit code",
-        ),
-    ),
+    words_of(SignalKind.ERROR, ("Health check failed for rollout engine", "Timeout while flushing cache.")),
 )
 
 
@@ -67,7 +61,6 @@ class Slime(CommandFramework):
     imports = later(r"(?m)^\s*(?:from|import)\s+slime\.(?:ray|rollout|backends|utils)\b")
     lines = _LINES
     dash = "-"
-    by_ray = True
     seed_key = "rollout_seed"  # of prompt order and sampling; --seed is Megatron's
     usual_seed = 42
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoresearch.core.metrics.line_reader import STEP, VALIDATION
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import VERL_STEP, VERL_VALIDATION, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import text_of
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
@@ -25,8 +24,8 @@ class TinyGrpo(Framework):
     name = "tinygrpo"
     command = later(r"\bautoresearch[./]tinygrpo\b")
     lines = (
-        STEP,
-        VALIDATION,
+        VERL_STEP,
+        VERL_VALIDATION,
         SignalPattern(
             SignalKind.PROGRESS,
             r"^config \{|validating: \d{1,9}/\d{1,9} tasks",  # the first: the whole recipe, at the beginning

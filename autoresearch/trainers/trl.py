@@ -13,9 +13,8 @@ a signal; `max_steps` ends a run cleanly.
 
 from __future__ import annotations
 
-from autoresearch.core.metrics.line_reader import KnownLines, LineReader
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import KnownLines, LineReader, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import look_up, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later

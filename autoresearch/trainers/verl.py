@@ -5,7 +5,7 @@ As of verl-project/verl 1dda039b (and volcengine/verl b178a3cd, its former repos
 verl/trainer/ppo/v1/trainer_base.py (`trainer.use_v1`, the default), ppo/ray_trainer.py (the old one),
 verl/experimental/fully_async_policy (its step is the version of the weights, its lines have a prefix in brackets).
 verl/trainer/sft_trainer.py prints the same lines with train/loss and val/loss. Values come as `%.3f`, as plain floats
-and as np.float64(...), see `core.metrics.line_reader`; `step:0` only validates. The KL to the reference is printed with
+and as np.float64(...), see `core.metrics.signal`; `step:0` only validates. The KL to the reference is printed with
 `use_kl_loss` or `use_kl_in_reward`; actor/ppo_kl, the KL to the sampling policy, always is.
 
 Overrides: in a hydra YAML, or `a.b=c` at the end of the command. Leaves behind: `checkpoints/<project>/<experiment>`,
@@ -19,9 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from autoresearch.core.metrics.line_reader import STEP, VALIDATION
 from autoresearch.core.metrics.objective import Direction, Objective
-from autoresearch.core.metrics.signal import SignalKind, SignalPattern
+from autoresearch.core.metrics.signal import VERL_STEP, VERL_VALIDATION, SignalKind, SignalPattern
 from autoresearch.core.run.recipe_keys import around, look_up, product, text_of, true_at, whole_number
 from autoresearch.core.run.trainer import Continuation, Output, Recipe, Source, SourceFormat
 from autoresearch.core.text.regex import later
@@ -43,9 +42,8 @@ _ACTOR = "actor_rollout_ref.actor"
 
 
 _LINES = (
-    STEP,
-    VALIDATION,
-    words_of(SignalKind.ERROR, ("[ASYNC MAIN] Component failed", "[ASYNC MAIN] Training failed")),
+    VERL_STEP,
+    VERL_VALIDATION,
     SignalPattern(
         SignalKind.PROGRESS,
         r"test_gen_batch meta info:"  # a validation batch begins
@@ -66,7 +64,7 @@ class Verl(CommandFramework):
     command = _COMMAND
     imports = later(r"(?m)^\s*(?:from|import)\s+verl\.trainer\b")
     lines = _LINES
-    hydra = by_ray = True
+    hydra = True
     in_full = "trainer.logger: [console, file]"
     seed_key = "data.seed"  # orders the prompts; sampling has its own actor_rollout_ref.rollout.seed, which is 42
     outputs_named = (

@@ -1,9 +1,8 @@
 """An agent that speaks ACP and does what a script says; the faults are those that no real one shows on demand.
 
-The script: `version`, `loads`, `noise` (printed first), `past` and `late` (updates before and behind the answer to
-`session/load`), `opened` (added to the answer to `session/new`), `refuse` and `die` (by method), `steps` of the prompt
-and `end`, its answer. A step is an `update`, an `ask` (a request, with `params`), `tell` (say what the answers were, or
-all that was `asked` of us), `pid` (write ours there) or `hang`.
+The script: `version`, `noise` (printed first), `opened` (added to the answer to `session/new`), `refuse` and `die` (by
+method), `steps` of the prompt and `end`, its answer. A step is an `update`, an `ask` (a request, with `params`), `tell`
+(say what the answers were, or all that was `asked` of us), `pid` (write ours there) or `hang`.
 """
 
 from __future__ import annotations
@@ -59,18 +58,11 @@ def main() -> None:
         if method == "session/prompt":
             for step in SCRIPT.get("steps", []):
                 play(step)
-        if method == "session/load":
-            for step in SCRIPT.get("past", []):
-                play(step)
-        loads = SCRIPT.get("loads", True)
-        can = {"protocolVersion": SCRIPT.get("version", 1), "agentCapabilities": {"loadSession": loads}}
+        can = {"protocolVersion": SCRIPT.get("version", 1), "agentCapabilities": {}}
         opened = {"sessionId": "s-1", **SCRIPT.get("opened", {})}
         ended = SCRIPT.get("end", {"stopReason": "end_turn"})
-        results = {"initialize": can, "session/new": opened, "session/load": {}, "session/prompt": ended}
+        results = {"initialize": can, "session/new": opened, "session/prompt": ended}
         send(id=number, result=results.get(method, {}))
-        if method == "session/load":
-            for step in SCRIPT.get("late", []):
-                play(step)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,7 @@ from autoresearch.agents.registry import researcher
 from autoresearch.core.agents.agent import Agent, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 
 RECORDED = Path(__file__).parent / "recorded"
-TEMPLATE = ("agent", "--role={role}", "--session={session}", "{prompt_file}", "{last_file}", "{schema_file}", "{cwd}")
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["answer", "n"],
-    "properties": {"answer": {"type": "string"}, "n": {"type": "integer"}},
-}
+TEMPLATE = ("agent", "--role={role}", "{prompt_file}", "{last_file}", "{cwd}")
 
 Making = Callable[..., Agent]
 Asking = Callable[..., Turn]
@@ -39,12 +33,10 @@ def make() -> Making:
 
 @pytest.fixture
 def ask() -> Asking:
-    """`ask(Role.EDIT, session="abc", schema=True, turns=3)`: a turn in a worktree that need not be there."""
+    """`ask(Role.EDIT, turns=3)`: a turn in a worktree that need not be there."""
 
-    def asking(role: TurnRole, prompt: str = "do it", *, schema: bool = False, **given: Any) -> Turn:
-        bounds = Bounds(60.0, given.pop("turns", None), given.pop("usd", None))
-        places = {"cwd": PurePath("/home/me/repo"), "directory": PurePath("/home/me/turns/7")}
-        return Turn(role, prompt, **places, schema=SCHEMA if schema else None, bounds=bounds, **given)
+    def asking(role: TurnRole, prompt: str = "do it", *, turns: int | None = None, usd: float | None = None) -> Turn:
+        return Turn(role, prompt, PurePath("/home/me/repo"), PurePath("/home/me/turns/7"), Bounds(60.0, turns, usd))
 
     return asking
 

@@ -30,18 +30,17 @@ Play = Callable[..., Answer]
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
-    """`play(TurnRole.EDIT, {...}, session="s:0.5")`: a turn whose agent does what the dict says."""
+    """`play(TurnRole.EDIT, {...})`: a turn whose agent does what the dict says."""
     repo = tmp_path / "repo"
     repo.mkdir()
 
     def turn(role: TurnRole, script: dict[str, Any], *, hangs: Path | None = None, **chosen: Any) -> Answer:
         path = tmp_path / "script.json"
         path.write_text(json.dumps(script).replace("REPO", str(repo)))
-        session = chosen.pop("session", "")
         template = chosen.pop("template", (sys.executable, str(AGENT), str(path)))
         agent = researcher("acp", Chosen(template=template, **chosen))
         number = len([*tmp_path.glob("turn-*")])
-        asked = Turn(role, "do it", PurePath(repo), tmp_path / f"turn-{number}", session=session, bounds=Bounds(300))
+        asked = Turn(role, "do it", PurePath(repo), tmp_path / f"turn-{number}", Bounds(300))
         environment = TurnEnvironment(environ=dict(os.environ), grace_s=2.0)
         stop = threading.Event()
         if hangs is not None:
@@ -85,9 +84,6 @@ def test_the_last_words_the_tokens_and_the_cost_of_a_turn(play: Play) -> None:
     answer = play(TurnRole.PROPOSE, script)
     assert answer.fault is None and answer.text == '{"answer": 7}'
     assert (answer.usage.tokens_in, answer.usage.tokens_out, answer.usage.usd) == (15, 5, 1.5)
-    assert answer.session == "s-1:1.500000"
-    again = play(TurnRole.PROPOSE, script | {"past": [chunk("old words")]}, session="s-1:1.250000")
-    assert again.usage.usd == 0.25 and again.session == "s-1:1.500000", "the cost is told of the whole session"
 
 
 @pytest.mark.system
@@ -143,7 +139,6 @@ def test_how_a_turn_can_fail(name: str, play: Play) -> None:
     script, fault, words = ENDS[name]
     answer = play(TurnRole.PROPOSE, script)
     assert answer.fault is fault and words in answer.message
-    assert answer.retry_s == (120.0 if fault is TurnFault.QUOTA else None)
 
 
 @pytest.mark.system
@@ -170,20 +165,7 @@ def test_an_agent_that_hangs_is_ended_and_costs_what_was_said(play: Play, tmp_pa
     pid = tmp_path / "repo" / "pid"
     answer = play(TurnRole.EDIT, {"steps": [usage, {"pid": "REPO/pid"}, {"hang": True}]}, hangs=pid)
     assert answer.fault is TurnFault.STOPPED and answer.usage.tokens == 10
-    assert answer.session == "s-1:0.000000"
     assert not Path(f"/proc/{pid.read_text()}").exists()
-
-
-@pytest.mark.system
-def test_a_session_goes_on_where_the_agent_can(play: Play) -> None:
-    """What a loaded session tells of its past is no answer; one that tells nothing is not there."""
-    past = [chunk("old words"), {"update": {"sessionUpdate": "user_message_chunk", "content": {"text": "old"}}}]
-    told = play(TurnRole.EDIT, {"past": past, "late": past, "steps": [chunk("new")]}, session="s-1:0.5")
-    assert told.text == "new" and told.session == "s-1:0.500000"
-    for script in ({}, {"loads": False}, {"refuse": {"session/load": {"code": -32603, "message": "no"}}}):
-        gone = play(TurnRole.EDIT, script, session="s-9")
-        assert gone.fault is TurnFault.SESSION and gone.session == "", gone
-    assert play(TurnRole.EDIT, {"loads": False, "steps": [chunk("x")]}).session == "", "nothing can go on with it"
 
 
 @pytest.mark.system
@@ -214,7 +196,7 @@ def test_an_agent_that_is_known_has_its_own_homes_and_keys(command: str, ask) ->
 
 def test_a_model_that_never_answers_is_an_outage(ask) -> None:
     """Agents try again by themselves, without a word, for longer than the turn may take."""
-    opened = b'{"acp": "session", "id": "s"}\n'
+    opened = b'{"acp": "session"}\n'
     usage = b'{"acp": "usage", "in": 9, "out": 1}\n'
     agent, turn = researcher("qwen", Chosen()), ask(TurnRole.EDIT)
     for out, fault in ((opened, TurnFault.OUTAGE), (opened + usage, TurnFault.TIMEOUT), (b"", TurnFault.TIMEOUT)):
@@ -226,5 +208,5 @@ def test_it_needs_a_command_and_reads_any_output(ask) -> None:
         researcher("acp", Chosen())
     agent = researcher("acp", Chosen(template=("mine",)))
     assert not agent.traits.money and agent.homes({"HOME": "/h"}) == ()
-    noise = b'{"acp": 3}\n{"acp": "usage", "in": "x"}\n{"acp": "cost", "usd": -1}\n{"acp": "session", "id": []}\n\xff{'
+    noise = b'{"acp": 3}\n{"acp": "usage", "in": "x"}\n{"acp": "cost", "usd": -1}\n{"acp": "text", "text": []}\n\xff{'
     assert agent.read(ask(TurnRole.EDIT), Spoken(noise, b"", 0)).fault is TurnFault.SILENT

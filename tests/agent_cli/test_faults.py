@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.agents.adapter import by_status, meaning, retry_s
+from autoresearch.agents.adapter import by_status, meaning
 from autoresearch.core.agents.agent import TurnFault
 
 LOGIN, QUOTA, OUTAGE = TurnFault.LOGIN, TurnFault.QUOTA, TurnFault.OUTAGE
@@ -52,25 +52,3 @@ def test_a_status_says_it_where_words_do_not() -> None:
     assert meaning("it failed", 429) is QUOTA and meaning("it failed", 529) is OUTAGE
     assert meaning("Credit balance is too low", 429) is LOGIN, "it does not pass by itself"
     assert [by_status(status) for status in (None, 200, 400, 404, 600)] == [None] * 5
-
-
-@pytest.mark.parametrize(
-    ("said", "seconds"),
-    [
-        ("Rate limit reached. Please try again in 20s.", 20.0),
-        ("Please try again in 1h0m20s.", 3620.0),
-        ("Try again in 2 days 3 hours 5 minutes.", 183900.0),
-        ("Please retry in 23.5s.\nSuggested retry after 23s.. Retrying after 26226ms...", 23.5),
-        ("try again in about 5 minutes", 300.0),
-        ("usage limit reached; resets in 3h 20m", 12000.0),
-        ("retry-after: 30", 30.0),
-        ('{"retryDelay": "13s"}', 13.0),
-        ("Retry after 120", 120.0),
-        ("resets 3pm (UTC)", None),
-        ("Claude AI usage limit reached|1749924000", None),
-        ("the 5 hour limit is reached", None),
-        ("", None),
-    ],
-)
-def test_when_it_may_be_asked_again(said: str, seconds: float | None) -> None:
-    assert retry_s(said) == seconds

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ import pytest
 from autoresearch.agents.registry import AIDER, researcher
 from autoresearch.core.agents.agent import Agent, Answer, Bounds, Chosen, Spoken, Turn, TurnFault, TurnRole
 from autoresearch.core.agents.proposals import object_with
-from autoresearch.lab.agent_work.sandbox import Level, why_not
-from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, next_directory
+from autoresearch.lab.agent_work.sandbox import why_not
+from autoresearch.lab.agent_work.turn_dir import Level, TurnEnvironment, next_directory
 from tests.agents.turns import run_turn
 from tests.waiting import until
 
@@ -31,12 +31,6 @@ ACP = ("opencode", "gemini", "qwen")
 NAMES = ("claude", "codex", *ACP)
 EDIT = ({"read": "train.py"}, {"edit": {"path": "train.py", "old": "lr = 1", "new": "lr = 2"}}, {"text": "It is 2."})
 LONG = "Set lr to 2 in train.py\n" + "and mind this line of the briefing\n" * 4500  # 157 kB: no argument holds that
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["answer"],
-    "properties": {"answer": {"type": "string"}},
-}
 SLOW_S = 400  # a machine that does much else
 
 
@@ -48,12 +42,10 @@ class Real:
     repo: Path
     place: Path
 
-    def ask(self, role: TurnRole, prompt: str, **given: object) -> Answer:
-        turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place), bounds=Bounds(SLOW_S), **given)
+    def ask(self, role: TurnRole, prompt: str) -> Answer:
+        turn = Turn(role, prompt, PurePath(self.repo), PurePath(self.place), Bounds(SLOW_S))
         Path(turn.last_file).parent.mkdir(parents=True, exist_ok=True)
         Path(turn.prompt_file).write_text(prompt)
-        if turn.schema is not None:
-            Path(turn.schema_file).write_text(json.dumps(turn.schema))
         argv, env = self.researcher.argv(turn), os.environ | self.researcher.environment(turn)
         done = subprocess.run(
             argv, cwd=self.repo, env=env | {"PWD": str(self.repo)}, input=prompt.encode(), capture_output=True,
@@ -62,18 +54,14 @@ class Real:
         print(argv, done.returncode, done.stdout[-3000:], done.stderr[-2000:], sep="\n")  # seen where it fails
         return self.researcher.read(turn, Spoken(done.stdout, done.stderr, done.returncode))
 
-    def ask_confined(self, role: TurnRole, prompt: str, interpreter: str = "", **given: object) -> Answer:
-        """As the lab does it: in a new session where its own is gone."""
+    def ask_confined(self, role: TurnRole, prompt: str, interpreter: str = "") -> Answer:
+        """As the lab does it."""
         level = Level.NONE if why_not() else Level.BUBBLEWRAP
         turn_environment = TurnEnvironment(
             environ=dict(os.environ), level=level, keep=("STUB_API_KEY",), interpreter=interpreter,
             readable=(Path(interpreter),) if interpreter else (),
         )  # fmt: skip
-        turn = Turn(role, prompt, self.repo, next_directory(self.place, role), bounds=Bounds(SLOW_S), **given)
-        answer = run_turn(self.researcher, turn, turn_environment, threading.Event())
-        if answer.fault is not TurnFault.SESSION:
-            return answer
-        turn = replace(turn, session="", prompt=turn.alone or prompt, directory=next_directory(self.place, role))
+        turn = Turn(role, prompt, self.repo, next_directory(self.place, role), Bounds(SLOW_S))
         return run_turn(self.researcher, turn, turn_environment, threading.Event())
 
 
@@ -92,8 +80,8 @@ def real(agent_home: Callable[[str], AgentHome], agent_repo: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", (*NAMES, "aider"))
-def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
-    """A long prompt, an edit, and a question about it in the same session, answered as JSON.
+def test_it_edits_and_answers(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
+    """A long prompt, an edit, and a question about it, answered as JSON.
 
     The edit is within bubblewrap, where that works: of its home, an agent can write to its `homes` only.
     """
@@ -103,12 +91,9 @@ def test_it_edits_and_goes_on(name: str, real: Callable[..., Real], model_server
     edited = agent.ask_confined(TurnRole.EDIT, LONG)
     assert (agent.repo / "train.py").read_text() == "lr = 2\nsteps = 10\n"
     assert edited.fault is None and "It is 2." in edited.text
-    assert bool(edited.session) is bool(edited.usage.tokens) is agent.researcher.traits.resumes
-    told = agent.ask_confined(TurnRole.REVIEW, "What is lr?", schema=SCHEMA, session=edited.session)
-    assert told.fault is None and (told.data or object_with("answer", told.text)[0]) == {"answer": "two"}
-    goes_on = told.session.partition(":")[0] == edited.session.partition(":")[0]
-    assert goes_on or name == "gemini", "which overwrites a session that is loaded in the minute of its beginning"
-    assert name == "aider" or told.usage.tokens < edited.usage.tokens, "a turn is charged with its own tokens"
+    told = agent.ask_confined(TurnRole.REVIEW, "What is lr?")
+    assert told.fault is None and object_with("answer", told.text)[0] == {"answer": "two"}
+    assert name == "aider" or 0 < told.usage.tokens < edited.usage.tokens, "a turn is charged with its own tokens"
 
 
 TRIED = (
@@ -176,12 +161,6 @@ def test_a_wrong_key_needs_a_person(name: str, real: Callable[..., Real], model_
     assert answer.fault is TurnFault.LOGIN and "key" in answer.message.lower()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_session_that_is_gone_is_told_and_forgotten(name: str, real: Callable[..., Real]) -> None:
-    answer = real(name).ask(TurnRole.EDIT, "Hello", session="11111111-2222-3333-4444-555555555555")
-    assert answer.fault is TurnFault.SESSION and answer.session == ""
-
-
 @pytest.mark.parametrize("name", ACP)
 def test_an_agent_behind_acp_that_dies_at_work(name: str, real: Callable[..., Real], model_server: ModelServer) -> None:
     """Its own shell kills it: the answer says so, and the turn is over."""
@@ -195,12 +174,12 @@ def test_an_agent_behind_acp_that_hangs(real: Callable[..., Real], model_server:
     """The turn is ended with all that the agent has started."""
     model_server.on("Hang", {"shell": "echo $$ > pid; exec sleep 3000"}, {"text": "I slept."})
     agent, pid, stop = real("opencode"), agent_repo / "pid", threading.Event()
-    turn = Turn(TurnRole.EDIT, "Hang", PurePath(agent.repo), PurePath(agent.place), bounds=Bounds(SLOW_S))
+    turn = Turn(TurnRole.EDIT, "Hang", PurePath(agent.repo), PurePath(agent.place), Bounds(SLOW_S))
     waiting = threading.Thread(target=lambda: (until(lambda: pid.exists() and pid.read_text()), stop.set()))
     waiting.start()
     answer = run_turn(agent.researcher, turn, TurnEnvironment(environ=dict(os.environ)), stop)
     waiting.join()
-    assert answer.fault is TurnFault.STOPPED and answer.session
+    assert answer.fault is TurnFault.STOPPED
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
 
 

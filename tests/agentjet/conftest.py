@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from autoresearch.agentjet.server import SwarmRun, free_port, listening
+from autoresearch.core.run.hooks import HostServices
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.server import HostServices
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.records.rundir import RunDir
 from tests.specs import run_spec

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from autoresearch.agentjet import server
+from autoresearch.agentjet.client import PROGRAMS
 from autoresearch.agentjet.server import forward_words, free_port
-from autoresearch.agentjet.server_hooks import PROGRAMS
 from autoresearch.agentjet.swarm_trainer import AgentJetSwarm
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import Blueprint
@@ -24,10 +24,11 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.core.run.trainer import SourceFormat
+from autoresearch.core.shell import read_shell
 from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import recorded_run
-from autoresearch.trainers import ask, registry
+from autoresearch.trainers import registry
 from tests.line_signals import read_line, told
 from tests.specs import blueprint_text
 
@@ -108,7 +109,7 @@ def test_steps_of_the_server_and_of_our_watch() -> None:
     ],
 )
 def test_recognition(command: str, name: str) -> None:
-    assert registry.choose("", command).name == name
+    assert registry.choose("", read_shell(command)).name == name
 
 
 def test_the_rest_of_what_a_trainer_says() -> None:
@@ -152,7 +153,7 @@ def test_the_client_stands_between_up_and_down(stand: Any) -> None:
 
 
 def test_other_trainers_are_left_alone(stand: Any) -> None:
-    other, verl = spec(stand, trainer="verl"), ask.server(registry.by_name("verl"))
+    other, verl = spec(stand, trainer="verl"), registry.server(registry.by_name("verl"))
     assert verl.with_server(other, blueprint()) == other
     assert verl.start_command(other) == ""
     assert verl.with_server_metrics(other) == other
@@ -177,14 +178,13 @@ def test_other_trainers_are_left_alone(stand: Any) -> None:
 def test_a_trainer_is_named_or_declared_by_its_server_or_recognised(
     notes: list[str], command: str, name: str, trainer: str
 ) -> None:
-    assert registry.for_blueprint(blueprint(*notes, command=command), name).name == trainer
+    assert registry.for_blueprint(blueprint(*notes, command=command), read_shell(command), name).name == trainer
 
 
 @pytest.mark.parametrize(
     ("notes", "metric", "recorded"),
     [
         (["- metric: task_pass_rate@1"], "task_pass_rate@1", "swarm/task_pass_rate@1"),
-        (["- metric: mean_reward", "- source: swarm_val v.md"], "mean_reward", "swarm/mean_reward"),
         (["- metric: mean_reward", "- source: dict_lines v.md"], "mean_reward", "mean_reward"),
         (["- metric: swarm/mean_reward"], "swarm/mean_reward", "swarm/mean_reward"),
         (["- metric: critic/rewards/mean"], "critic/rewards/mean", "critic/rewards/mean"),
@@ -213,7 +213,7 @@ def test_runs_side_by_side_need_a_server_each(note: str, shared: bool) -> None:
     given = blueprint(note)
     assert errors(TRAINER.check_server(given, parallel=2)) == ["one_swarm_server"] * shared
     assert errors(TRAINER.check_server(given, parallel=1)) == []
-    assert errors(ask.server(registry.by_name("verl")).check_server(given, parallel=2)) == []
+    assert errors(registry.server(registry.by_name("verl")).check_server(given, parallel=2)) == []
 
 
 def test_swarm_mode_stays_where_its_sessions_are() -> None:
@@ -221,7 +221,7 @@ def test_swarm_mode_stays_where_its_sessions_are() -> None:
     found = next(f for f in TRAINER.check_server(blueprint(), (LOCAL, slurm)) if f.code == "swarm_is_local")
     assert found.severity == "error" and "slurm" in found.message
     assert errors(TRAINER.check_server(blueprint(), (LOCAL,))) == []
-    assert errors(ask.server(registry.by_name("verl")).check_server(blueprint(), (slurm,))) == []
+    assert errors(registry.server(registry.by_name("verl")).check_server(blueprint(), (slurm,))) == []
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,6 @@ def test_what_is_remarked(notes: list[str], codes: list[str]) -> None:
 def test_where_its_metrics_lie(stand: Any) -> None:
     made = TRAINER.with_server_metrics(TRAINER.with_server(spec(stand), blueprint()))
     assert [(s.format, Path(s.path).name) for s in made.sources] == [
-        (SourceFormat.SWARM_VAL, "val_results.md"),
         (SourceFormat.DICT_LINES, "train_results.md"),
         (SourceFormat.CONSOLE, "run.log"),
     ]

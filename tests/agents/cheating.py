@@ -1,7 +1,5 @@
 """The cheating campaign: twelve ideas of `cheats`, run by the real controller, and what became of each.
 
-    print(told(cheat(Path(place))))  # cheats caught: 10 of 10, and a line for each idea
-
 The score is made by few steps of `knobs.py` towards a goal that `evaluate.py` knows; `tests/` guards it. Nothing is
 believed of what was to be prevented: the repository, the home and the records are compared with what they were.
 """
@@ -15,18 +13,16 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from autoresearch.core.campaign.state import CampaignState
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.records.campaign_records import CampaignDir
 from tests.agents.cheats import FAKE, Act, Way, acts
-from tests.waiting import PATIENCE_S
+from tests.controllers import in_this_process
 
 PRINTED, WRITTEN = 1 << 20, 24 << 20  # bytes that a turn may print, and write
 NAME = "cheating"
@@ -104,7 +100,7 @@ known = json.load(open(os.path.join(place, "known.json")))
 if sys.argv[1] == "propose":
     print(json.dumps({"hypotheses": [one["hypothesis"] for one in known]}))
     sys.exit()
-(mine,) = [one for one in known if one["hypothesis"]["title"] in prompt]
+(mine,) = [one for one in known if "- what: " + one["hypothesis"]["title"] in prompt]
 runpy.run_path(mine["program"])
 print("done")
 """
@@ -135,7 +131,6 @@ class World:
     keys: dict[str, object] = field(default_factory=dict)
     acts: tuple[Act, ...] = ()
     before: dict[str, bytes] = field(default_factory=dict)
-    evaluated: bool = True  # whether the metric is measured by us: else a fake one is flagged, and believed
 
     @classmethod
     def make(cls, root: Path, *, confined: bool = False, **keys: object) -> World:
@@ -190,7 +185,7 @@ class World:
         file = self.repo / "campaign.yaml"
         _write(file, "".join(f"{key}: {json.dumps(value)}\n" for key, value in given.items()))
         self.before = self.picture()
-        with _in_this_process(self.place), _small_bounds():
+        with in_this_process(lambda _: None), _small_bounds():
             _front_door(self.repo, "campaign", file, "--yes", "--detach")
         return self.state()
 
@@ -240,10 +235,6 @@ class World:
         idea = state.by_slug(act.slug)
         if act.way is Way.HONEST or idea is None:
             return
-        if act.way is Way.FAKE and not self.evaluated:  # whoever reads the row is told
-            if not (idea.hypothesis.flags and all(row.flags for row in idea.rows)):
-                yield "it was not flagged"
-            return
         if idea.kept:
             yield "it was kept"
         if any(row.metric_value == float(FAKE) for row in idea.rows):
@@ -270,13 +261,6 @@ class World:
         return [place.ledger, place.events, *place.path.glob("*.json"), *place.path.glob("*/exit.json")]
 
 
-def cheat(root: Path) -> list[Fate]:
-    """The whole campaign below an empty directory; the environment is the caller's own (HOME, tmux socket)."""
-    world = World.make(root)
-    world.run()
-    return world.fates()
-
-
 def told(fates: Sequence[Fate]) -> str:
     """`cheats caught: 10 of 10`, and the fate of each idea in a line."""
     cheats = [fate for fate in fates if fate.act.way is not Way.HONEST]
@@ -301,33 +285,6 @@ def _front_door(cwd: Path, *words: object) -> None:
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.run([str(word) for word in words])
     assert code == 0, f"rc {code}\n{out.getvalue()}\n{err.getvalue()}"
-
-
-@contextlib.contextmanager
-def _in_this_process(place: CampaignDir) -> Iterator[None]:
-    """Whoever starts a controller gets it here, until its end."""
-    import dataclasses
-
-    from autoresearch.lab.campaign_setup import start_campaign
-    from autoresearch.lab.campaigns.controller import Controller
-
-    patience = time.monotonic() + PATIENCE_S
-
-    def clock() -> float:
-        assert time.monotonic() < patience, f"it never ended\n{place.log.read_text()}"
-        return time.time()
-
-    def control(given: CampaignDir, parts: Any) -> str:
-        def say(text: str) -> None:
-            with given.log.open("a") as file:
-                file.write(f"{text}\n")
-
-        with start_campaign.in_control(given):
-            Controller(given, dataclasses.replace(parts, clock=clock), say).run()
-        return ""
-
-    with mock.patch.object(start_campaign, "start_controller", control):
-        yield
 
 
 @contextlib.contextmanager

@@ -47,13 +47,12 @@ class Act:
             "slug": self.slug,
             "title": self.title,
             "rationale": f"{self.title}: knobs.py decides how far each of the few steps goes, and this bears on it.",
-            "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "0.05"},
+            "expected": "task_pass_rate@1 up: 0.05",
             "kind": "code",
-            "overrides": [],
+            "overrides": {},
             "files": ["knobs.py"],
             "risk": "none",
             "parent": "baseline",
-            "simpler": False,
         }
 
     def source(self, repo: Path, home: Path, campaign: Path) -> str:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.agents.dialect import Dialect, Event, Said
-from tests.agents.dialects import dialect_of
+from tests.agents.dialects import Dialect, Event, Said, dialect_of
 from tests.agents.script import FAULTS, Answers, Asked, Rule, Script, Step, kind
 from tests.agents.vocabulary import blocks_of, call_of
 

@@ -5,7 +5,7 @@ A step is a dict with one of these keys:
     {"read": PATH}                                        {"shell": COMMAND}
     {"edit": {"path": P, "old": TEXT, "new": TEXT}}       {"mcp": {"server": S, "tool": T, "arguments": {...}}}
     {"write": {"path": P, "text": TEXT}}                  {"tool": {"name": N, "arguments": {...}}}   (as it is)
-    {"json": VALUE}   structured output, or text          {"text": TEXT}
+    {"json": VALUE}                                       {"text": TEXT}
     {"http": STATUS, "message": TEXT}
 
 Paths may be relative to the directory that the agent works in, and `{cwd}` in any text becomes it. Claude Code edits

@@ -224,63 +224,6 @@ def test_codex_types_every_line(
     assert typed() == wanted(LINES), said[-3000:]
 
 
-def test_codexs_rules_allow_every_line(agent_home: Callable[[str], AgentHome], tmp_path: Path) -> None:
-    rules = tmp_path / "ours.rules"
-    rules.write_text('prefix_rule(pattern=["autoresearch"], decision="allow")\n')
-    codex = agent_home("codex").program
-
-    def decision(words: Sequence[str]) -> str:
-        done = subprocess.run(
-            [codex, "execpolicy", "check", "--rules", str(rules), *words], capture_output=True, text=True, check=True
-        )
-        return str(json.loads(done.stdout).get("decision"))
-
-    kinds = {" ".join(words[:2]): words for words in wanted(LINES)}
-    for words in list(kinds.values())[:12]:
-        assert decision(["autoresearch", *words]) == "allow", words
-    assert decision(["sleep", "30"]) != "allow"
-
-
-# ------------------------------------------------------------------------------------------- the evals
-
-
-NAMED = {"name": "autoresearch"}
-
-
-def follows(asked: Asked) -> list[dict[str, Any]]:
-    """What the scripted model does: it follows the skill where its description reaches it, and sleeps elsewhere."""
-    if TRIGGER not in asked.prose:
-        return [{"shell": "sleep 0.1"}, {"text": "It probably worked."}]
-    tools = {"Skill": {"skill": "autoresearch"}, "skill": NAMED, "activate_skill": NAMED}
-    reading = [{"tool": {"name": name, "arguments": words}} for name, words in tools.items() if name in asked.tools]
-    opened = {"shell": "cat .agents/skills/autoresearch/SKILL.md"}
-    return [
-        *(reading or [opened]),
-        {"shell": "autoresearch run exp.md --json"},
-        {"text": "The accuracy is 0.62."},
-    ]
-
-
-@pytest.mark.parametrize("name", ["claude", "codex"])
-def test_an_eval_by_a_real_agent(
-    name: str, agent_home: Callable[[str], AgentHome], model_server: ModelServer, tmux_socket: str, tmp_path: Path
-) -> None:
-    agent = agent_home(name)
-    model_server.answer_with(follows)
-    argv = [sys.executable, "-m", "skills.evaluate", "--agent", name, "--model", agent.model]
-    argv += ["--task", "run-a-blueprint", "--out", str(tmp_path / "out"), "--json"]
-    root = str(Path(__file__).parents[2])
-    done = subprocess.run(argv, env=os.environ | {"PYTHONPATH": root}, cwd=tmp_path, capture_output=True, text=True)
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == 0, told
-    (row,) = told["tasks"]
-    seen = [path.read_text()[-3000:] for path in (tmp_path / "out").rglob("grading.json")]
-    assert row["with_skill"] == {"attempts": 1, "passed": 5, "total": 5}, seen
-    assert row["without_skill"] == {"attempts": 1, "passed": 0, "total": 5}, seen
-    assert told["run_summary"]["with_skill"]["triggered_rightly"] == 1.0, seen
-    assert told["run_summary"]["with_skill"]["tokens"]["mean"] > 0
-
-
 # ------------------------------------------------------------------------- from the installation to a report
 
 NIGHT = "Find out whether a larger step makes train.py better: the skill says how. Report what is proved."

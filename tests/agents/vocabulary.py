@@ -17,7 +17,6 @@ _NAMES = {
     "edit": ("Edit", "replace", "edit", "edit_file"),
     "write": ("Write", "write_file", "write"),
     "shell": ("Bash", "run_shell_command", "bash", "exec_command", "shell_command", "shell"),
-    "json": ("StructuredOutput", "structured_output"),
 }
 _PATH = ("file_path", "filePath", "absolute_path", "path")
 _SYNONYMS = {
@@ -33,13 +32,10 @@ _SYNONYMS = {
 def call_of(step: Step, asked: Asked) -> Call | str:
     """The tool and its arguments, or the text to say; a step that no offered tool can do is said to be so."""
     what, value = kind(step), _placed(step[kind(step)], asked.cwd)
-    if what == "text":
-        return str(value)
+    if what in ("text", "json"):
+        return value if isinstance(value, str) else json.dumps(value)
     if what == "tool":
         return value["name"], dict(value["arguments"])
-    if what == "json":
-        tool = _first(_NAMES["json"], asked)
-        return (tool, value) if tool else json.dumps(value)
     if what == "mcp":
         found = _of_mcp(value, asked)
     elif what == "shell":

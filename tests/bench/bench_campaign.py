@@ -30,7 +30,7 @@ from autoresearch.core.run.ledger_row import COLUMNS, LedgerRow
 from autoresearch.lab.campaign_setup import start_campaign
 from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
 from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
-from autoresearch.records import campaign_records, tsv
+from autoresearch.records import campaign_records, ledger
 from autoresearch.records.campaign_records import CampaignDir
 from tests.bench import published
 from tests.bench.result import Result
@@ -217,7 +217,7 @@ def _live_through(place: CampaignDir, spec: CampaignSpec, repo: Path, ideas: int
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, check=True, capture_output=True, text=True)
     commit = head.stdout.strip()
     journal: list[dict[str, object]] = [{"do": "state", "state": "running", "reason": ""}]
-    table, entries, branches = [tsv.join(COLUMNS)], [], []
+    table, entries, branches = [ledger.join(COLUMNS)], [], []
     for index in range(1, ideas + 1):
         slug = "baseline" if index == 1 else f"past-{index}"
         branch = spec.branch(slug)
@@ -239,13 +239,17 @@ def _live_through(place: CampaignDir, spec: CampaignSpec, repo: Path, ideas: int
                             f"Try {index} [-0.1 over 0.5 (1 against 1 run, sd 0.014, 5000 df): no better]",
                             run, replicate, "finished", 0, trainer="verl", run_dir=run_dir, campaign=spec.name,
                             started=now, ended=now + 60)  # fmt: skip
-            table.append(tsv.join(row.cells().values()))
+            journal.append({"do": "ran", "row": {name: cell for name, cell in row.cells().items() if cell}})
+            table.append(ledger.join(row.cells().values()))
             entries.append({"run": run, "slug": slug, "session": f"ajet_{run}", "run_dir": run_dir,
                             "result_dir": f"{spec.result_dir}/{slug}-{replicate}", "created": now})  # fmt: skip
-    place.events.unlink()
     place.ledger.write_bytes(b"".join(table))
-    place.journal.write_text("".join(json.dumps({"t": now, **line}) + "\n" for line in journal))
-    campaign_records.make_whole(place)  # as of a campaign of before
+    begun = campaign_records.read(place).chain
+    with place.events.open("ab") as events:
+        own = begun.last
+        for n, event in enumerate(journal, begun.n + 1):
+            line, own = campaign_records.chained({"t": now, **event}, n, own)
+            events.write(line)
     runs = real_parts().index.runs
     runs.parent.mkdir(parents=True, exist_ok=True)
     with runs.open("a") as file:

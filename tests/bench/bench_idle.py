@@ -23,13 +23,13 @@ from tests.bench.yard import (
     ask_to_stop,
     cpu_ms,
     end_run,
-    is_dead,
     line_of,
     memory_mb,
     python,
     runner_pid,
     until,
 )
+from tests.processes import is_dead
 
 RUNS = 200
 SETTLE_S = 30.0  # the Runner looks more often at first
@@ -38,7 +38,7 @@ WATCH = """
 import sys
 from pathlib import Path
 import autoresearch.cli, autoresearch.commands.run_view, autoresearch.commands.run
-from autoresearch.lab.runs.watch import Watcher
+from autoresearch.lab.runs.run_status import Watcher
 from autoresearch.records.rundir import RunDir
 watcher = Watcher([RunDir(Path(line)) for line in Path(sys.argv[1]).read_text().splitlines()])
 print("blocked", flush=True)

@@ -30,8 +30,8 @@ from autoresearch.core.run.spec import RunSpec
 from autoresearch.git_repo.branches import claim_branch
 from autoresearch.git_repo.checkout import find
 from autoresearch.git_repo.snapshot import snapshot
-from autoresearch.records import tsv
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.ledger import escape
 from tests.bench.result import Result
 from tests.bench.yard import (
     COMMAND,
@@ -42,10 +42,10 @@ from tests.bench.yard import (
     fill,
     isolated,
     memory_mb,
-    processes_with,
     spent_ms,
     until,
 )
+from tests.processes import processes_with
 
 PLOT = ROOT / "docs" / "scale.svg"
 IDEAS = int(os.environ.get("SCALE_IDEAS", "1000"))
@@ -104,8 +104,9 @@ def _campaign(world: World, repeats: int, lines: Lines) -> Iterator[Result]:
     (world.repo / "train.sh").write_text(TRAINER)
     queue, blueprint = world.place / "ideas.yaml", world.searched("scale", "bash train.sh recipe.yaml")
     queue.write_text("".join(f"- {{slug: idea-{n}, overrides: {{level: {n}}}}}\n" for n in range(1, IDEAS)))
-    words = ["campaign", str(blueprint), "--queue", str(queue), "--count", str(IDEAS), "--set", "confirm=false"]
-    argv = [str(COMMAND), *words, "--set", "baseline=1", "--yes", "--detach", "--json"]
+    words = ["campaign", str(blueprint), "--queue", str(queue), "--count", str(IDEAS)]
+    once = (word for key in ("confirm=false", "retests=0", "baseline=1") for word in ("--set", key))
+    argv = [str(COMMAND), *words, *once, "--yes", "--detach", "--json"]
     told = subprocess.run(argv, cwd=world.place, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     directory = CampaignDir(Path(json.loads(told.stdout)["directory"]))
@@ -132,7 +133,7 @@ def _campaign(world: World, repeats: int, lines: Lines) -> Iterator[Result]:
 def _followed(directory: CampaignDir) -> list[Moment]:
     """A moment at each tenth of the ideas."""
     pids: list[int] = []
-    until(lambda: pids.extend(processes_with("control\0" + str(directory.path), "cmdline")) or pids)
+    until(lambda: pids.extend(processes_with(["control\0" + str(directory.path)], "cmdline")) or pids)
     pid, began, moments = pids[0], time.monotonic(), [Moment(0, 0.0, 0.0, 0.0)]
     while moments[-1].rows < IDEAS:
         wanted = moments[-1].rows // TENTH * TENTH + TENTH
@@ -148,7 +149,7 @@ def _rows(directory: CampaignDir) -> int:
 
 def _rows_and_entries(repeats: int, lines: Lines) -> Iterator[Result]:
     """Commands about one living run, beside so many rows in its ledger and as many runs in the index."""
-    for name, reached in (("status --json", 1.32), ("status RUN --json", 1.92), ("ledger show RUN --json", 8.82)):
+    for name, reached in (("status --json", 1.32), ("status RUN --json", 1.43), ("ledger show RUN --json", 1.63)):
         found: dict[int, list[float]] = {}
         for rows in ROWS:
             with isolated(), tempfile.TemporaryDirectory() as scratch:
@@ -186,7 +187,7 @@ def _crowd(spec: RunSpec, count: int) -> None:
     for number in range(count):
         run = f"earlier-{number:06d}"
         cells = replace(row, index=number + 1, run_id=run).cells()
-        rows.append("\t".join(tsv.escape(cell) for cell in cells.values()))
+        rows.append("\t".join(escape(cell) for cell in cells.values()))
         own = {"run": run, "slug": "earlier", "session": f"ajet_{run}", "created": entry["created"] - number}
         entries.append(json.dumps({**entry, **own}))
     Path(spec.ledger).write_text("\n".join(rows) + "\n")

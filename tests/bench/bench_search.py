@@ -4,7 +4,7 @@ Paired seeds: equal seeds have the same luck in the n-th run, whoever proposes i
 would take for the best, the highest single measurement (the baseline is measured three times); its true score is
 that of the landscape there, which the search never sees.
 
-    python -m tests.bench.bench_search            prints the table of early stopping in docs/search.md
+    python -m tests.bench.bench_search            prints the table of `screen` in docs/search.md
 """
 
 from __future__ import annotations
@@ -13,68 +13,70 @@ import math
 import random
 import statistics
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from unittest import mock
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.proposer import Attempt, ProposerInputs
 from autoresearch.core.campaign.space import read_space
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.statistics.pruning import PRUNED, Curve, MedianRule
-from autoresearch.proposers.registry import ProposerInputs, proposer
+from autoresearch.core.statistics import effects
+from autoresearch.core.statistics.screening import Curve, behind
+from autoresearch.proposers.registry import proposer
 from tests.bench import search_landscape
-from tests.bench.replay import first_stop, replay
 from tests.bench.result import Result
 from tests.bench.search_landscape import Landscape
 
 SEEDS = range(100)
-STOPPING = range(40)
-"""Seeds of the searches with early stopping, which are three times as long."""
+SCREENED = range(40)
+"""Seeds of the searches whose runs are screened."""
 IDEAS = 24
 COUNTS = range(12, IDEAS + 1)
 OBJECTIVE = Objective("score")
-MEDIAN = MedianRule(warmup=0, least=4)
-"""Chosen with the seeds 100 to 139."""
+REPLICATES = 5
+GAIN_SD = 1.0  # in the noise of one run: by more than this an idea is truly better than the baseline
+FITTED = 300
 
 
 @dataclass
 class Search:
-    """One simulated campaign: after each idea, the true score of the incumbent and the steps trained so far."""
+    """One simulated campaign: the true score of the incumbent after each idea; of each idea its curve and its worth."""
 
     scores: list[float] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    curves: list[Curve] = field(default_factory=list)  # whole ones, as if nothing had been ended
-
-    def score_after(self, steps: int) -> float:
-        """The incumbent's true score once so many steps were trained."""
-        return [score for score, spent in zip(self.scores, self.steps, strict=True) if spent <= steps][-1]
+    curves: list[Curve] = field(default_factory=list)
+    gains: list[bool] = field(default_factory=list)  # whether it is truly better than the baseline
 
 
-def search(land: Landscape, name: str, seed: int, *, rule: MedianRule | None = None, ideas: int = IDEAS) -> Search:
-    """Run a campaign of so many ideas, the baseline first."""
-    found, shown = Search(), list[Curve]()
+@dataclass
+class Screened:
+    """What `screen` after so many steps would have done to the ideas of some campaigns."""
+
+    saved: float  # share of all steps of the ideas
+    lost: float  # share of the ideas that are truly better, and got no whole run
+    winners: int  # campaigns whose highest single measurement would not have been made
+
+
+def search(land: Landscape, name: str, seed: int) -> Search:
+    """Run a campaign of IDEAS ideas, the baseline first."""
+    found = Search()
     first = [_curve(land, land.start, f"{seed}:0:{n}") for n in range(3)]
     value = statistics.fmean(curve[-1][1] for curve in first)
     attempts = [Attempt(1, Hypothesis(BASELINE, ""), "keep", value, 3)]
-    best, incumbent, spent = value, dict[str, object](land.start), land.steps[-1]
+    best, incumbent = value, dict[str, object](land.start)
     found.scores.append(land.score(incumbent))
-    found.steps.append(spent)
-    found.curves.append(first[0])
-    shown.append(first[0])
     given = ProposerInputs(OBJECTIVE, _no_yaml, space=read_space(land.space), baseline=land.start, seed=seed)
     source = proposer(name, given)
-    while len(attempts) < ideas and (idea := source.ask(attempts)) is not None:
+    while len(attempts) < IDEAS and (idea := source.ask(attempts)) is not None:
         curve = _curve(land, idea.overrides, f"{seed}:{len(attempts)}")
-        length, stop = (len(curve), None) if rule is None else first_stop(rule, curve, shown, OBJECTIVE)
-        shown.append(curve[:length])
-        value, spent = curve[length - 1][1], spent + curve[length - 1][0]
-        if stop is None and value > best:
+        value = curve[-1][1]
+        if value > best:
             best, incumbent = value, dict(idea.overrides)
-        attempts.append(Attempt(len(attempts) + 1, idea, PRUNED if stop else "keep", value, 1))
-        source.tell(attempts[-1])
+        attempts.append(Attempt(len(attempts) + 1, idea, "keep", value, 1))
         found.scores.append(land.score(incumbent))
-        found.steps.append(spent)
         found.curves.append(curve)
+        found.gains.append(land.score(idea.overrides) > land.score(land.start) + GAIN_SD * land.noise)
     return found
 
 
@@ -108,23 +110,54 @@ def run(repeats: int) -> Iterator[Result]:
         note=f"mean of {len(SEEDS)} paired seeds; landscape {ends}, noise of one run {land.noise:.3f}",
         reached=1.05,
     )
-    full, whole = IDEAS * land.steps[-1], [tpe[seed] for seed in STOPPING]
-    stopped = _searches(land, "tpe", STOPPING, rule=MEDIAN, ideas=3 * IDEAS)
+    half = screened(land, _searches(land, "tpe", SCREENED), land.steps[-1] // 2)
     yield Result(
-        f"steps until the score of {IDEAS} whole TPE ideas, with early stopping ({type(MEDIAN).__name__})",
-        "TPE without",
-        [steps_to(stopped, mean_at(whole, IDEAS), full, land.steps)],
-        [full],
-        0.5,
-        unit="steps",
-        note=f"mean of {len(STOPPING)} seeds",
+        "share of the steps of TPE's ideas that `screen` at half of a run saves",
+        "every idea runs whole",
+        [half.saved],
+        [1.0],
+        0.1,
+        unit="of the steps",
+        absolute=True,
+        at_least=True,
+        note=f"{half.lost:.1%} of the true gains are screened, and the winner in {half.winners} of {len(SCREENED)}",
     )
+    both = {many: [_fit_ms(many) for _ in range(repeats + 1)][1:] for many in (effects.MANY, sys.maxsize)}
+    what = f"fit of a tip after {FITTED} ideas"
+    yield Result(what, "without numpy", both[effects.MANY], both[sys.maxsize], 100.0, absolute=True)
 
 
-def _searches(
-    land: Landscape, name: str, seeds: Sequence[int], *, rule: MedianRule | None = None, ideas: int = IDEAS
-) -> list[Search]:
-    return [search(land, name, seed, rule=rule, ideas=ideas) for seed in seeds]
+def _fit_ms(many: int) -> float:
+    """Of edits most of which are tried on a tip of their own, and two in five of which join it and leave it again."""
+    chance, tip, groups = random.Random(0), list[int](), list[tuple[frozenset[effects.Term], float, int]]()
+    for edit in range(FITTED):
+        apart = ((one, one + 1) for one in tip if one + 1 in tip)  # edited before the run of the one before had ended
+        groups.append((frozenset([*((one,) for one in (*tip, edit)), *apart]), chance.gauss(0, 1), 1))
+        tip += [edit] if chance.random() < 0.4 else []
+        tip.remove(chance.choice(tip)) if len(tip) > edit // 6 + 1 else None
+    effects.fitted.cache_clear()
+    with mock.patch.object(effects, "MANY", many):
+        began = time.perf_counter()
+        effects.fitted(tuple(groups))
+    return 1000 * (time.perf_counter() - began)
+
+
+def _searches(land: Landscape, name: str, seeds: Sequence[int]) -> list[Search]:
+    return [search(land, name, seed) for seed in seeds]
+
+
+def screened(land: Landscape, searches: Sequence[Search], after: int) -> Screened:
+    """Look at each idea after so many steps, as a campaign would, beside runs of the baseline of its own."""
+    saved = steps = gains = lost = winners = 0
+    for seed, one in zip(SCREENED, searches, strict=True):
+        baseline = [_curve(land, land.start, f"{seed}:baseline:{n}") for n in range(REPLICATES)]
+        lasts = [curve[-1][1] for curve in one.curves]
+        for curve, is_gain, last in zip(one.curves, one.gains, lasts, strict=True):
+            ended = bool(behind([point for point in curve if point[0] <= after], baseline, OBJECTIVE))
+            steps, saved = steps + curve[-1][0], saved + ended * (curve[-1][0] - after)
+            gains, lost = gains + is_gain, lost + (is_gain and ended)
+            winners += ended and last == max(lasts)
+    return Screened(saved / steps, lost / gains, winners)
 
 
 def mean_at(searches: Sequence[Search], ideas: int) -> float:
@@ -153,26 +186,16 @@ def reached_range(searches: Sequence[Search], others: Sequence[Search], times: i
     return counts[times // 20], counts[-1 - times // 20]
 
 
-def steps_to(searches: list[Search], score: float, most: int, at: Sequence[int]) -> int:
-    """Steps after which the mean over the seeds is at least that score; twice `most` where it never is."""
-    for steps in range(at[-1], most + 1, at[0]):
-        if statistics.fmean(s.score_after(steps) for s in searches) >= score:
-            return steps
-    return 2 * most
-
-
 def table() -> None:
-    """Early stopping on tinygrpo's table, as markdown; how often it ends the winner on standard error."""
+    """`screen` on tinygrpo's table, as markdown."""
     land = search_landscape.load()
-    chance, whole = _searches(land, "random", STOPPING), _searches(land, "tpe", STOPPING)
-    stopped = _searches(land, "tpe", STOPPING, rule=MEDIAN, ideas=3 * IDEAS)
-    print("| ideas | TPE | TPE + median, same steps |\n|---|---|---|")
-    for count in range(4, IDEAS + 1, 4):
-        same = statistics.fmean(s.score_after(count * land.steps[-1]) for s in stopped)
-        print(f"| {count} | {mean_at(whole, count):.4f} | {same:.4f} |")
-    replays = [replay(MEDIAN, s.curves, OBJECTIVE) for s in (*chance, *whole)]
-    kills, saved = sum(r.kills_winner for r in replays), statistics.fmean(r.saved for r in replays)
-    print(f"replay on {len(replays)} campaigns kills the winner in {kills}, saves {saved:.0%}", file=sys.stderr)
+    print("| ideas by | screened after | steps saved | true gains screened | campaigns whose winner is screened |")
+    print("|---|---:|---:|---:|---:|")
+    for name in ("random", "tpe"):
+        searches = _searches(land, name, SCREENED)
+        for after in land.steps[1:-1:2]:
+            one = screened(land, searches, after)
+            print(f"| {name} | {after} of {land.steps[-1]} | {one.saved:.0%} | {one.lost:.1%} | {one.winners} |")
 
 
 def _curve(land: Landscape, point: Mapping[str, object], luck: str) -> list[tuple[int, float]]:

@@ -21,7 +21,7 @@ from functools import partial
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.tip import change_by
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from tests.bench.simulated import Simulation, World
 
 LEAST = 85.0

@@ -10,13 +10,17 @@ point differs from its mean by: the true score is known, and the noise is that o
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import itertools
+import json
 import math
 import os
 import random
 import statistics
 import sys
+import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -149,18 +153,23 @@ def measure() -> None:
 
 
 def _right_answers(point: Mapping[str, float], seed: int) -> Iterator[int]:
-    """Right answers of each validation of one real run."""
-    from tests.bench.tinygrpo_landscape import run
+    """Right answers of each validation of one real run; there are no more where it broke."""
+    from autoresearch.tinygrpo.recipe import read_recipe
+    from autoresearch.tinygrpo.training import open_report, train
 
-    records, _ = run(*RECIPE, *(f"{key}={value}" for key, value in point.items()), f"seed={seed}")
-    for record in records:
-        if "task_pass_rate@1" in record["data"]:
-            yield round(record["data"]["task_pass_rate@1"] * ANSWERS)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "metrics.jsonl"
+        keys = (*RECIPE, *(f"{key}={value}" for key, value in point.items()), f"seed={seed}")
+        recipe = read_recipe(None, [*keys, f"metrics_jsonl_path={path}"])
+        with contextlib.suppress(FloatingPointError), open_report(recipe, io.StringIO()) as report:
+            train(recipe, report)
+        for record in map(json.loads, path.read_text().splitlines()):
+            if "task_pass_rate@1" in record["data"]:
+                yield round(record["data"]["task_pass_rate@1"] * ANSWERS)
 
 
 def _one_base_model() -> None:
     """All runs of the table have the same base model: it is trained once and copied."""
-    import tests.bench.tinygrpo_landscape  # noqa: F401 - first: it holds numpy to one thread
     from autoresearch.tinygrpo import grpo
 
     make, made = grpo.make_base_model, []
@@ -175,5 +184,6 @@ def _one_base_model() -> None:
 
 if __name__ == "__main__":
     os.nice(10)
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # before numpy
     _one_base_model()
     measure()

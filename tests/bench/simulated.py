@@ -16,12 +16,12 @@ from autoresearch.core.campaign.claim import CLAIMS, Claim
 from autoresearch.core.campaign.fold import Fold
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.judgement import decision_of, usual_sd
-from autoresearch.core.campaign.spec import MOST_ROUNDS, Rules
+from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.campaign.state import Idea
-from autoresearch.core.controller import confirmation_rounds, scheduler
+from autoresearch.core.controller import confirmation_rounds, runs_and_retries
 from autoresearch.core.controller.actions import Note
 from autoresearch.core.controller.next_actions import next_request
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.confirmation import confirm, design
@@ -55,7 +55,6 @@ class World:
     diverging: float = 0.0  # share of an idea's runs, the worst ones, that yield no number; never the baseline's
     failing: float = 0.0  # share of all runs that yield no number by their own fault
     lost: float = 0.0  # share of all runs that the machine ends
-    simpler: bool = False  # all ideas are simpler, and worse by `effect`
     common: float = 0.0  # share of the variance that a seed has in common for all ideas, as an order of the data
     seeding: str = ""  # constant: every run of an idea is a copy but for jitter; fresh: nothing seeds; "": seeds work
     apart: bool = False  # every idea is built on the baseline, whatever is kept
@@ -179,7 +178,7 @@ class Simulation:
                 self.make(request)
             elif self.state.open_round:
                 self.judge_round()
-            elif scheduler.baseline_failed(self.state):
+            elif runs_and_retries.baseline_failed(self.state):
                 return  # the campaign would pause
             elif self.state.attempted <= self.world.ideas:  # the baseline is one
                 self.new_idea()
@@ -209,7 +208,7 @@ class Simulation:
         assert parent is not None
         self.levels[index] = self.levels[parent.index] + self.effects[index - 2]
         hypothesis = Hypothesis(f"idea-{index}", "something", parent=parent.slug)
-        fields = {"parent": parent.slug, "commit": "c", "simpler": self.world.simpler}
+        fields = {"parent": parent.slug, "commit": "c"}
         self.note("idea", index=index, hypothesis=hypothesis.to_json(), **fields)
 
     def make(self, request: RunRequest) -> None:
@@ -221,7 +220,7 @@ class Simulation:
         if request.why == "retest" and idea.index in self._finals and self._finals[idea.index] < self.clock:
             self.outcome.reopened += 1
         number = ongoing.number if ongoing and request.why == "confirm" else 0
-        seed = scheduler.seed_of(request, 0) if world.seeding else request.replicate
+        seed = runs_and_retries.seed_of(request, 0) if world.seeding else request.replicate
         self.note("prepared", **fields, seed=seed, round=number)
         self.note("started", run=run)
         self.outcome.fresh += request.why == "confirm"
@@ -229,7 +228,7 @@ class Simulation:
         if world.lost and self.machine.random() < world.lost:
             self.row(idea, run, request, None, "crash", failure="node_failed")
             return
-        luck = request.replicate + (scheduler.FRESH_SEEDS if request.why == "confirm" else 0)
+        luck = request.replicate + (runs_and_retries.FRESH_SEEDS if request.why == "confirm" else 0)
         value = self.draw.one(self.levels[idea.index], baseline=idea.index == 1, seed=luck)
         if world.seeding and value is not None:
             value = self.drawn(idea, run, seed, value)
@@ -239,7 +238,7 @@ class Simulation:
             self.row(idea, run, request, value, "crash" if value is None else idea.status or "discard")
             return
         before = self.state.best
-        decision = decision_of(self.state, idea, [*idea.past_values, value], simpler=idea.simpler, smoke=False)
+        decision = decision_of(self.state, idea, [*idea.past_values, value])
         kept = idea.status == "keep"
         standing = "pending" if decision.retest else decision.status.value
         self.row(idea, run, request, value, decision.status.value, standing=standing)
@@ -275,7 +274,7 @@ class Simulation:
         """Put the best idea to the proof; False if there is nothing left to do."""
         if not self.state.rounds and (best := self.state.best):
             self.outcome.best = self.levels[best.index]
-        if len(self.state.rounds) >= MOST_ROUNDS:
+        if confirmation_rounds.rounds_left(self.state) <= 0:
             return False
         planned, _ = confirmation_rounds.plan_round(self.state)
         if planned is None:
@@ -331,8 +330,6 @@ def proof(effect: float, seed: int, budget: int = SPEC.rules.confirm_runs) -> Pr
 def effects_of(world: World, seed: int) -> list[float]:
     """What each idea adds to the level of its parent: the same for every rule, and for seeds SAME_IDEAS apart."""
     rng = random.Random(f"ideas {seed % SAME_IDEAS}")
-    if world.simpler:
-        return [-world.effect] * world.ideas
     return [world.effect if rng.random() < world.share else 0.0 for _ in range(world.ideas)]
 
 

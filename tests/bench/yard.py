@@ -23,9 +23,11 @@ from pathlib import Path
 from autoresearch.commands.wiring import parts as real_parts
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab import settings as project
-from autoresearch.lab.launch.experiment import Experiment, begin
+from autoresearch.lab.launch.experiment import begin
+from autoresearch.lab.resolve.resolve_run import RunOptions
 from autoresearch.records.rundir import RunDir
 from tests.bench import published
+from tests.processes import is_dead, processes_with
 from tests.specs import blueprint_text
 
 ROOT = Path(__file__).parents[2]
@@ -79,29 +81,10 @@ def isolated() -> Iterator[Path]:
 def reap(entry: str) -> None:
     """KILL every process that has this entry in its environment, by pid, until there is none."""
     deadline = time.monotonic() + 20
-    while (found := processes_with(entry, "environ")) and time.monotonic() < deadline:
+    while (found := processes_with([entry], "environ")) and time.monotonic() < deadline:
         for pid in found:
             kill(pid)
         time.sleep(0.01)
-
-
-def processes_with(text: str, where: str) -> list[int]:
-    """Living processes with this text in their /proc file `where` (cmdline or environ), but not ourselves."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdecimal() and int(name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if text.encode() in Path(f"/proc/{name}/{where}").read_bytes() and not is_dead(int(name)):
-                    found.append(int(name))
-    return found
-
-
-def is_dead(pid: int) -> bool:
-    """Gone, or a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 def kill(pid: int) -> None:
@@ -247,7 +230,7 @@ class World:
     def begin(self, path: Path, **flags: str) -> RunSpec:
         """What `autoresearch run --detach` does."""
         settings = project.load(path.parent, environ=os.environ, flags=flags)
-        spec = begin(Experiment(path, settings, real_parts())).launched.spec
+        spec = begin(path, RunOptions(settings, real_parts())).launched.spec
         self.runs.append(spec)
         return spec
 

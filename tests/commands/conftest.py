@@ -21,6 +21,7 @@ from unittest import mock
 import pytest
 
 from tests.commands.rows import ledger_rows
+from tests.controllers import ControlledCampaign
 from tests.specs import blueprint_text
 from tests.waiting import PATIENCE_S, until
 
@@ -304,9 +305,14 @@ def bench(tmp_path: Path, tmux_socket: str, reaper: Any) -> Iterator[Bench]:
 
 UNDRAWN = """
 import sys, types
-name = "autoresearch.lab.campaign_report.plot_png"
-sys.modules[name] = types.ModuleType(name)
-sys.modules[name].write_png = lambda path, progress: path.write_bytes(b"")
+
+class Nothing:
+    __getattr__ = __call__ = __getitem__ = lambda self, *words, **more: self
+    __iter__ = lambda self: iter(())
+
+for name in ("matplotlib", "matplotlib.backends", "matplotlib.backends.backend_agg", "matplotlib.figure"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["matplotlib.backends.backend_agg"].FigureCanvasAgg = sys.modules["matplotlib.figure"].Figure = Nothing()
 """
 
 
@@ -342,7 +348,7 @@ print(f"step:2 - global_steps:2 - pass_n:2 - task_pass_rate@1:{rate} - mean_rewa
 
 
 @dataclass
-class Crashes:
+class Crashes(ControlledCampaign):
     """A campaign whose controller is killed again and again, and what must hold afterwards."""
 
     bench: Bench
@@ -388,34 +394,10 @@ class Crashes:
 
         return CampaignDir(self.bench.repo / "reports" / "auto_research" / self.name)
 
-    def state(self) -> Any:
-        """The campaign as its files tell it now."""
-        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-
-        return CampaignHistory(self.place).state()
-
     def journal(self) -> list[dict[str, Any]]:
         from autoresearch.records.campaign_records import read
 
         return read(self.place).events
-
-    def said(self) -> str:
-        """What its controllers said so far."""
-        return str(self.place.log.read_text()) if self.place.log.exists() else ""
-
-    def pid(self) -> int:
-        """The living controller's."""
-        record = json.loads(self.place.controller.read_text())
-        return int(record["pid"])
-
-    def dead(self) -> None:
-        """Wait until no controller lives."""
-        self.bench.until(lambda: not self.place.controlled)
-
-    def kill(self, number: int = 9) -> None:
-        """End the controller that lives, by its pid."""
-        os.kill(self.pid(), number)
-        self.dead()
 
     def running(self, slug: str) -> Any:
         """The living run of an idea, once its trainer has begun."""
@@ -429,10 +411,6 @@ class Crashes:
 
     def rows(self) -> list[dict[str, str]]:
         return ledger_rows(self.place.ledger)
-
-    def sessions(self) -> list[str]:
-        listed = self.bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
-        return [name for name in listed if name.startswith("ajet_")]
 
     def ended(self, count: int, reason: str = "ideas attempted") -> Any:
         """Wait for the end, then everything that holds after any crash: see `sound`."""
@@ -458,10 +436,7 @@ class Crashes:
         state = self.state().phase
         if state == "ended" or (controlled and state == "running"):
             return False
-        raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.panes()}")
-
-    def panes(self) -> str:
-        return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout for name in self.sessions())
+        raise AssertionError(f"the controller is gone or waits ({state}):\n{self.said()}{self.pane()}")
 
     def sound(self, state: Any) -> None:
         """No lost and no double row, no process, no session, every commit on a branch, no trace of the unstarted."""
@@ -544,50 +519,6 @@ def _parse(line: str) -> None:
         known, argv = known.commands[argv[0]], argv[1:]
     if "--help" not in argv:
         known.make_context("autoresearch", argv)
-
-
-# ------------------------------------------------------------------------------- a Slurm, where there is none
-
-
-@dataclass
-class PretendSlurm:
-    """The stand-in of tests/engines/pretend_slurm.py, its commands first on the bench's PATH."""
-
-    home: Path
-    bench: Bench
-
-    def jobs(self) -> list[dict[str, Any]]:
-        """Every job that was ever submitted, oldest first."""
-        found = [json.loads(path.read_text()) for path in (self.home / "jobs").glob("*.json")]
-        return sorted(found, key=lambda job: int(job["id"]))
-
-    def down(self, *, now: bool) -> None:
-        """slurmctld goes away, or comes back."""
-        (self.home / "down").touch() if now else (self.home / "down").unlink()
-
-    def do(self, job: dict[str, Any], **fields: object) -> None:
-        """What slurmctld writes down about a job by itself."""
-        path = self.home / "jobs" / f"{job['id']}.json"
-        record = {**json.loads(path.read_text()), **fields}
-        path.with_suffix(".tmp").write_text(json.dumps(record))
-        path.with_suffix(".tmp").rename(path)
-
-
-@pytest.fixture
-def pretend_slurm(bench: Bench) -> PretendSlurm:
-    home = bench.root / "slurm"
-    (home / "jobs").mkdir(parents=True)
-    (home / "slots").write_text("4")
-    (home / "killwait").write_text("20")
-    (home / "bin").mkdir()
-    script = Path(__file__).parents[1] / "engines" / "pretend_slurm.py"
-    for name in ("sbatch", "squeue", "scancel", "scontrol", "sacct"):
-        program = home / "bin" / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {script} {name} "$@"\n')
-        program.chmod(0o755)
-    bench.env["PATH"] = f"{home}/bin:{bench.env['PATH']}"
-    bench.env["PRETEND_SLURM"] = str(home)
-    return PretendSlurm(home, bench)
 
 
 # ------------------------------------------------------------------------------- a launcher of the tests' own

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import json
 import os
@@ -61,19 +60,14 @@ def replaced(*pairs: tuple[str, str]) -> Callable[[str], str]:
 
 
 COMMAND = "python trainer.py ok"
-TIME = "- time: 10 minutes in all, 5 minutes to the first step"
 BLUEPRINTS: dict[str, tuple[Callable[[str], str], str, str]] = {
     # one for each stage that refuses: (change, words of the message, the section whose line is named)
     "10 MB": (lambda text: text + "x" * 10_000_000, "MiB", ""),
-    "an impossible duration": (replaced((TIME, "- time: -5 minutes")), "", "exp_max_time"),
-    "a placeholder": (replaced((COMMAND, "python trainer.py ${MODE}")), "${MODE}", "exp_launch_command"),
     "no codebase": (replaced(("- dir: {codebase}", "- dir: /nowhere/at/all")), "/nowhere/at/all", "exp_codebase_dir"),
     "a broken recipe": (replaced(("- path: NA", "- path: broken.yaml")), "broken.yaml", "exp_yaml_path"),
     "a deadly recipe": (replaced(("- path: NA", "- path: deadly.yaml")), "deadly.yaml:2", ""),
     "pkill": (replaced((COMMAND, "pkill -f vllm; " + COMMAND)), "pkill", "exp_launch_command"),
-    "a deadly script": (replaced((COMMAND, "bash scripts/go.sh")), "scripts/go.sh:3", ""),
-    "a deadly cleanup": (lambda text: text + "- cleanup: killall python\n", "killall", ""),
-    "a direction of its own": (replaced(("- direction: maximize", "- direction: sideways")), "sideways", ""),
+    "a broken expression": (replaced(("metric: task_pass_rate@1", "metric: max(a")), "is not understood", ""),
 }
 
 
@@ -82,8 +76,6 @@ BLUEPRINTS: dict[str, tuple[Callable[[str], str], str, str]] = {
 def test_a_bad_blueprint_is_one_sentence(bench: Any, name: str) -> None:
     change, says, section = BLUEPRINTS[name]
     path = bench.blueprint("ok")
-    (bench.repo / "scripts").mkdir()
-    (bench.repo / "scripts/go.sh").write_text("#!/bin/sh\nset -e\nray stop --force\npython trainer.py\n")
     (bench.repo / "broken.yaml").write_text("a: [1, 2\nb: 3\n")
     (bench.repo / "deadly.yaml").write_text("trainer:\n  execute_test: true\n")
     text = change(path.read_text().replace(f"- dir: {bench.repo}", "- dir: {codebase}"))
@@ -287,14 +279,8 @@ def _ledger(bench: Any, payload: dict[str, Any]) -> None:
 
     (row,) = bench.ask("ledger", "show", payload["run"])["rows"]
     assert row["run_id"] == payload["run"] and row["metric_value"] == 0.5
-    assert json.loads(show("--format", "json"))["rows"] == [row]
-    (cells,) = csv.DictReader(show("--format", "tsv").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-    assert cells["run_id"] == payload["run"] and cells["status"] == "keep"
-    markdown = show("--format", "md").splitlines()
-    assert len(markdown) == 3 and markdown[1].startswith("|") and payload["run"] in markdown[2]
     assert payload["run"] in show() and "1 row in" in show()
     assert bench.ask("ledger", "show", payload["ledger"])["count"] == 1
-    refused(bench, 2, "ledger", "show", "--format", "xml", says="xml")
     refused(bench, 4, "ledger", "show", "gone.tsv", says="gone.tsv")
     refused(bench, 4, "ledger", "show", "nobody", says="nobody")
 
@@ -349,16 +335,16 @@ def test_one_run_that_cannot_be_recorded_keeps_no_other_from_it(bench: Any) -> N
     stuck = uncollected(bench, name="a.md", title="First", result_dir=str(bench.root / "a"))
     payload = uncollected(bench, name="b.md", title="Second", result_dir=str(bench.root / "b"))
     Path(stuck["ledger"]).write_text("somebody\telse's\ttable\n")
-    asked = bench.ask("status", "--exit-code", check=6)
+    asked = bench.ask("status")
     assert [(r["run"], bool(r["trouble"])) for r in asked["runs"]] == [(stuck["run"], True), (payload["run"], False)]
-    assert (asked["recorded"], asked["living"], asked["exit_code"]) == (1, 0, 6)
+    assert asked["living"] == 0
     assert [r["run"] for r in bench.ask("status")["runs"] if r["trouble"]] == [stuck["run"]]
     bench.settled(payload, "finished")
     with mock.patch("autoresearch.lab.runs.adopt._settled", side_effect=OSError(errno.ENOSPC, "No space left")):
         why = f"{os.path.relpath(stuck['run_dir'], bench.repo)}: No space left"
         assert f"not recorded: {why}\n" in bench.here("status")[1]
     Path(stuck["ledger"]).unlink()
-    assert bench.ask("status")["recorded"] == 1
+    assert [bool(r["ending"]) for r in bench.ask("status")["runs"]] == [True]
     bench.settled(stuck, "finished")
 
 
@@ -422,29 +408,6 @@ def test_doctor_and_schema(bench: Any) -> None:
     assert bench.here("blueprint", "check", "example.md")[0] == 3  # well written, but its codebase is not here
 
 
-# ------------------------------------------------------------------------ trainers that misbehave
-
-
-def logged(payload: dict[str, Any]) -> bytes:
-    return Path(payload["log_path"]).read_bytes()
-
-
-@pytest.mark.system
-def test_a_trainer_that_prints_binary_and_no_line_end(bench: Any) -> None:
-    blueprint = bench.script(
-        """
-        step(1); validation(1, 0.75)
-        sys.stdout.buffer.write(bytes(range(256)) * 4000 + b"\\nthe last words")
-        """
-    )
-    payload = bench.ask("run", blueprint)
-    assert payload["ending"] == "finished" and payload["metrics"]["task_pass_rate@1"] == 0.75
-    assert bytes(range(256)) * 4000 in logged(payload)
-    assert bench.ask("logs", payload["run"], "--tail", 1)["lines"] == ["the last words"]
-    assert all(line.isprintable() for line in bench.ask("logs", payload["run"])["lines"])
-    bench.settled(payload, "finished")
-
-
 # -------------------------------------------------------------------------- what is documented
 
 
@@ -469,8 +432,8 @@ def test_every_exit_code_is_documented() -> None:
 @pytest.mark.system
 def test_the_front_door_is_a_real_process(bench: Any) -> None:
     """What the other tests ask in this process is the same from outside: streams, exit code, no TTY."""
-    done = bench.cli("run", "gone.md", check=2)
-    assert done.stdout == "" and done.stderr.startswith("autoresearch: nothing was started: there is no blueprint ")
+    done = bench.cli("run", "gone.md", check=4)
+    assert done.stdout == "" and done.stderr.startswith("autoresearch: there is no blueprint ")
     assert len(done.stderr.splitlines()) <= 3
     reader, writer = os.pipe()
     os.close(reader)  # `autoresearch config schema | head -0`
@@ -516,18 +479,6 @@ def test_what_the_system_refuses_has_a_remedy(
         assert cli.run(["config", "show"]) == code
     lines = capsys.readouterr().err.splitlines()
     assert all(part in line for part, line in zip(told.split("|"), lines, strict=True)), lines
-
-
-@pytest.mark.system
-def test_a_name_that_is_no_text_is_named(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = Path(os.fsdecode(os.fsencode(bench.repo) + b"/caf\xe9"))
-    directory.mkdir()
-    (directory / "train.py").write_text("print('step 1 loss 0.5')\n")
-    monkeypatch.setattr(bench, "repo", directory)
-    error = bench.ask("init", ".", check=2)["error"]
-    assert error["code"] == "no_text" and r"caf\udce9" in error["message"] and "rename" in error["hint"], error
-    code, out, err = bench.here("run", "--", "python", "train.py")
-    assert (code, out) == (2, "") and r"caf\udce9" in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize("words", [("folow",), ("colect",), ("swarm", "serv"), ("campaign", "start", "--x"), ("logz",)])

@@ -20,3 +20,4 @@ def test_the_newest_file_since_the_start_is_read(bench: Any, source: str) -> Non
     (old / "metrics.jsonl").write_text(json.dumps({"step": 9, "reward": 0.9}) + "\n")
     done = bench.ask("run", bench.unknown(SCRIPT.read_text(), metric="reward", notes=f"- source: {source}"), check=0)
     assert (done["verdict"], done["metrics"]["reward"], done["metrics"]["step"]) == ("keep", 0.5, 5)
+    assert not any("was not written" in one for one in bench.ask("metrics", done["run"])["warnings"])

@@ -41,7 +41,7 @@ ON_A_RUN: Sequence[Line] = (
     ("report", 4),  # there is no campaign
     ("collect last", 0),  # once more
     ("skill show run", 0),
-    ("skill install --agent claude", 0),
+    ("skill install", 0),
     ("scaffold blackbox sc", 2),
     ("scaffold check sc", 4),
     ("init .", 0),
@@ -54,7 +54,6 @@ ON_A_CAMPAIGN_THAT_RUNS: Sequence[Line] = (
     ("campaign add one --set lr=0.5", 0),
     ("campaign skip nobody --campaign one", 4),
     ("campaign fix x --set lr=0.1 --campaign one", 4),
-    ("campaign approve --campaign one", 5),  # no agent has part in it
     ("campaign approve x --campaign one", 4),
     ("note one hello", 0),
     ("campaign pause one", 0),

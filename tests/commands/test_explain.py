@@ -1,4 +1,4 @@
-"""`autoresearch explain`, with real runs: what ended them, whether they hung, what to try, and nothing that leaks."""
+"""`autoresearch explain`, with real runs: what ended them, what to try, and nothing that leaks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.system
 
 KEYS = {
     *("schema", "command", "ok", "error", "next", "run", "state", "ending", "returncode", "failure", "failure_line"),
-    *("line_number", "byte_offset", "times", "also", "process", "hung", "chatty", "silent_s", "how", "try"),
+    *("line_number", "byte_offset", "times", "how", "try"),
     *("tail", "untrusted", "log_path"),
 }
 TOKEN = "hf_" + "a1" * 12
@@ -27,7 +27,7 @@ def test_a_crash(bench: Any) -> None:
     log = Path(found["log_path"]).read_bytes()
     assert log.split(b"\n")[found["line_number"] - 1].startswith(b"RuntimeError: the data")
     assert log[found["byte_offset"] :].startswith(b"RuntimeError: the data")
-    assert (found["process"], found["hung"], found["chatty"]) == ("exited", False, False)
+    assert found["how"].startswith("it exited by itself: ")
     assert found["try"]
     assert found["tail"][-1] == "RuntimeError: the data set is gone"
     for asked in (ran, bench.ask("wait", ran["run"]), bench.ask("status", ran["run"])):
@@ -56,7 +56,6 @@ def test_the_root_is_told_before_its_symptoms_and_the_text_is_fenced(bench: Any)
     bench.ask("run", bench.script(script), check=10)
     found = bench.ask("explain")
     assert found["failure"] == "memory"
-    assert [also["failure"] for also in found["also"]] == ["unknown"]
     assert any("ppo_micro_batch_size_per_gpu" in text for text in found["try"])
     shown = bench.here("explain", "last")[1]
     for text in (json.dumps(found), shown):
@@ -69,24 +68,16 @@ def test_the_root_is_told_before_its_symptoms_and_the_text_is_fenced(bench: Any)
     assert all(line.startswith("  | ") for line in lines[fences[0] + 1 : fences[1]])
 
 
-def test_killed_by_a_signal_that_no_line_explains(bench: Any) -> None:
-    bench.ask("run", bench.blueprint("kill"), check=10)
-    found = bench.ask("explain")
-    assert (found["process"], found["failure"], found["failure_line"]) == ("killed", "signal", None)
-    assert "out-of-memory killer" in found["try"][0]
-    assert bench.ask("status", "last")["failure"] == "signal"
-
-
 def test_a_run_that_lives_and_one_that_ended_well(bench: Any) -> None:
     ran = bench.ask("run", bench.blueprint("long"), "--detach")
     bench.event(ran["run_dir"], "first_step")
     found = bench.ask("explain", ran["run"])
-    assert (found["state"], found["ending"], found["process"], found["failure"]) == ("running", None, "running", None)
+    assert (found["state"], found["ending"], found["how"], found["failure"]) == ("running", None, "it is running", None)
     assert f"autoresearch wait {ran['run']} --for 100s --json" in found["next"]
     bench.ask("stop", ran["run"], "--reason", "seen enough")
     bench.until(lambda: bench.ask("status", ran["run"])["state"] == "ended")
     found = bench.ask("explain", ran["run"])
-    assert (found["process"], found["failure"], found["also"]) == ("stopped", None, [])
+    assert (found["how"], found["failure"]) == ("it was stopped: seen enough", None)
 
 
 def test_any_log(bench: Any, tmp_path: Path) -> None:
@@ -96,22 +87,7 @@ def test_any_log(bench: Any, tmp_path: Path) -> None:
     assert found["policy"] == "wait"
     assert (found["failure"], found["line_number"], found["run"]) == ("machine", 51, None)
     assert any("n_gpus_per_node" in text for text in found["try"])
-    assert (found["process"], found["next"]) == (None, [])
+    assert (found["how"], found["next"]) == (None, [])
     assert len(bench.ask("explain", log, "--tail", "100000")["tail"]) == 40
     log.write_text("")
     assert bench.ask("explain", log)["failure"] is None
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        (("explain", "/no/such.log"), 4),
-        (("explain", "/etc"), 4),
-        (("explain", "nobody"), 4),
-        (("explain", "/etc/hostname", "--trainer", "nobody"), 2),
-    ],
-)
-def test_what_cannot_be_explained(bench: Any, words: tuple[str, ...], code: int) -> None:
-    answer = bench.ask(*words, check=code)
-    assert answer["ok"] is False
-    assert answer["error"]["message"]

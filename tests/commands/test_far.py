@@ -11,38 +11,21 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.rundir import RunDir, is_locked
-from tests.commands.rows import ledger_rows
+from autoresearch.runner.basics import is_locked
+from tests.commands.elsewhere import RunsElsewhere
 
 pytestmark = pytest.mark.system
 
 
-class FarBench:
+class FarBench(RunsElsewhere):
     """A bench whose place `slurm` is the launcher of the tests, in every process that it starts."""
 
     def __init__(self, bench: Any, jobs: Any) -> None:
-        self.bench = bench
+        super().__init__(bench, "slurm")
         self.jobs = jobs
-
-    def run(self, mode: str, *flags: object, **values: Any) -> dict[str, Any]:
-        """Order a run and come back at once."""
-        blueprint = self.bench.blueprint(mode, **values)
-        return dict(self.bench.ask("run", blueprint, "--launcher", "slurm", "--detach", *flags))
-
-    def dir(self, payload: dict[str, Any]) -> RunDir:
-        return RunDir(Path(payload["run_dir"]))
-
-    def state(self, payload: dict[str, Any]) -> str:
-        return self.dir(payload).state().value
 
     def reaches(self, payload: dict[str, Any], state: str) -> None:
         self.bench.until(lambda: self.state(payload) == state)
-
-    def recorded(self, payload: dict[str, Any]) -> dict[str, str]:
-        """Its row, waited for."""
-        self.bench.until((self.dir(payload).path / "collected.json").exists)
-        (row,) = ledger_rows(payload["ledger"], payload["run"])
-        return row
 
     def watched(self, payload: dict[str, Any]) -> bool:
         """Whether its session looks at it, waited for."""
@@ -60,9 +43,9 @@ def far(bench: Any, jobs: Any) -> FarBench:
     return FarBench(bench, jobs)
 
 
-def test_a_run_elsewhere_from_order_to_row_and_made_again_there_and_here(far: FarBench) -> None:
+def test_a_run_elsewhere_from_order_to_row(far: FarBench) -> None:
     first = far.run("ok")
-    row = far.recorded(first)
+    row = far.row(first)
     assert (row["ending"], row["job_id"], row["metric_value"]) == ("finished", "1", "0.5")
     assert row["launcher"].startswith("slurm")
     assert far.bench.ask("status", first["run"])["ending"] == "finished"
@@ -72,21 +55,13 @@ def test_a_run_elsewhere_from_order_to_row_and_made_again_there_and_here(far: Fa
     assert (end["job"], end["node"]) == ("1", "here") and end["queue_s"] < 60
     far.bench.until(lambda: not far.bench.followers())
     assert first["session"] in far.bench.tmux("list-sessions").stdout, "its pane stays readable"
-    far.bench.git("add", "-A")
-    again = far.bench.ask("repro", first["run"], "--run", "--launcher", "slurm")
-    row = far.recorded(again)
-    assert (row["launcher"], row["job_id"], row["ending"]) == ("slurm", "2", "finished")
-    here = far.bench.ask("repro", first["run"], "--run")
-    assert (far.recorded(here)["launcher"], len(far.jobs.records())) == ("tmux", 2)
-    apart = far.bench.ask("compare", first["run"], here["run"])
-    assert apart["environment"]["launcher"] == ["slurm", "tmux"]
 
 
 def test_a_run_elsewhere_outlives_its_session_tmux_and_the_link(far: FarBench) -> None:
     payload = far.run("long")
     far.bench.event(payload["run_dir"], "first_step")
     for place in ("slurm", "local"):  # it is not started again
-        words = ("run", "exp.md", "--launcher", place, "--detach")
+        words = ("run", "long.md", "--launcher", place, "--detach")
         code, out, _ = far.bench.here(*words)
         assert code == 0 and f"{payload['run']} is already running at slurm" in out
         assert far.bench.ask(*words)["place"] == "slurm"
@@ -108,7 +83,7 @@ def test_a_run_elsewhere_outlives_its_session_tmux_and_the_link(far: FarBench) -
 
     server = [p for p in far.bench.reaper.find() if p.is_tmux_server]
     os.kill(server[0].pid, signal.SIGKILL)
-    far.bench.until(lambda: not server[0].lives())
+    far.bench.until(lambda: not server[0].lives() and not far.bench.followers())  # what its panes held ends after it
     far.bench.here("status")
     assert far.watched(payload) and far.jobs.lives("1")
 
@@ -120,7 +95,6 @@ def test_a_run_elsewhere_outlives_its_session_tmux_and_the_link(far: FarBench) -
     text = far.bench.here("status", payload["run"])[1]
     assert "no answer since" in text and "the link is down (wait for it)" in text
     told = far.bench.ask("explain", payload["run"])
-    assert told["process"] == "unreachable"
     assert "does not answer; it may still be running: the link is down" in told["how"]
     for _ in range(2):
         asked = far.bench.ask("stop", payload["run"], "--reason", "enough")
@@ -128,7 +102,7 @@ def test_a_run_elsewhere_outlives_its_session_tmux_and_the_link(far: FarBench) -
     assert "does not answer" in far.bench.here("stop", payload["run"], "--reason", "enough")[1]
     assert far.jobs.lives("1"), "nobody ended it"
     far.answers()
-    assert far.recorded(payload)["ending"] == "stopped" and len(far.jobs.records()) == 1
+    assert far.row(payload)["ending"] == "stopped" and len(far.jobs.records()) == 1
 
 
 def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> None:
@@ -139,13 +113,13 @@ def test_waiting_in_a_queue_is_told_and_is_no_time_of_the_run(far: FarBench) -> 
     assert (said["state"], said["place"], said["job"], said["reason"]) == ("pending", "slurm", "1", "Resources")
     assert said["elapsed_s"] == 0 and said["deadline_s"] == 600 and said["queue_s"] >= 0
     lines = far.bench.here("status")[1]
-    assert "slurm: 1 living, 1 pending" in lines and "Resources" in lines
+    assert "1 run: 1 pending" in lines and "Resources" in lines
     waited = far.bench.ask("wait", payload["run"], "--for", "1s", "--since", "0")
     assert waited["event"] == "pending" and waited["reason"] == "Resources"
     assert "how: it waits in the queue of its target: Resources" in far.bench.here("explain", payload["run"])[1]
     stopped = far.bench.ask("stop", payload["run"], "--reason", "never mind", check=None)
     assert stopped["ending"] == "stopped"
-    assert far.recorded(payload)["ending"] == "stopped"
+    assert far.row(payload)["ending"] == "stopped"
 
 
 def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarBench) -> None:
@@ -162,7 +136,7 @@ def test_a_place_that_is_silent_now_is_told_of_before_a_run_goes_there(far: FarB
 
 def test_what_is_typed_to_run_it_again_names_its_place(far: FarBench) -> None:
     payload = far.run("rc3")
-    assert far.recorded(payload)["status"] == "crash"
+    assert far.row(payload)["status"] == "crash"
     for looked in (far.bench.ask("wait", payload["run"], check=None), far.bench.ask("explain", payload["run"])):
         assert f" --launcher slurm --fix-of {payload['run']} " in looked["next"][-1]
 
@@ -204,7 +178,7 @@ def test_nobody_looks_and_the_next_look_records_it(far: FarBench) -> None:
     far.bench.until(lambda: not far.jobs.lives("1"))
     record = far.dir(payload).collected  # what was looked at just now is not looked at again
     far.bench.until(lambda: far.bench.here("status") and record.exists())
-    assert far.recorded(payload)["ending"] == "finished"
+    assert far.row(payload)["ending"] == "finished"
     assert json.loads((Path(payload["result_dir"]) / "finish.flag").read_text())["ending"] == "finished"
 
 
@@ -214,3 +188,25 @@ def test_a_refusal_is_the_answer_of_the_command(far: FarBench) -> None:
     code, out, err = far.bench.here("run", blueprint, "--launcher", "slurm", "--detach")
     assert code and "no such partition" in out + err
     assert far.bench.ask("status", "last")["ending"] == "launch_failed" and not far.bench.followers()
+
+
+@pytest.mark.parametrize(
+    ("word", "ending", "cause", "failure"),
+    [
+        ("PREEMPTED", "lost", "preempted", "preempted"),
+        ("NODE_FAIL", "lost", "node_failed", "node_failed"),
+        ("OUT_OF_MEMORY", "crashed", "memory", "memory"),
+        ("TIMEOUT", "max_time", "walltime", "exp_max_time"),
+    ],
+)
+def test_a_scheduler_s_word_becomes_ending_and_failure(
+    far: FarBench, word: str, ending: str, cause: str, failure: str
+) -> None:
+    """Which word is which: `tests/launchers/test_slurm.py` and `test_kubernetes_states.py`."""
+    payload = far.run("long")
+    far.bench.event(payload["run_dir"], "first_step")
+    far.jobs.say("1", word=word, ending=ending, cause=cause, reason=f"it says {word}", outranks=True)
+    far.jobs.kill("1")
+    row = far.row(payload)
+    assert (row["ending"], row["failure"]) == (ending, failure)
+    assert f"it says {word}" in far.dir(payload).exit_record.read_text()

@@ -49,20 +49,12 @@ def test_completion(
     assert capsys.readouterr().out.split() == [expected]
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("campaign statsu", "status"), ("campaign aprove", "approve")])
-def test_a_slip_of_a_verb_is_no_file(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(typed.split()) == 2
-    assert f"Did you mean '{meant}'" in capsys.readouterr().err
-    assert cli.run([typed.split()[0], "nights", "--json"]) == 4  # no verb is called so: it may be a file
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
         (("kill", "last"), "autoresearch stop last"),
         (("ls",), "autoresearch status"),
         (("start", "a.md"), "autoresearch run a.md"),
-        (("start", "a.yaml"), "autoresearch campaign start a.yaml"),
         (("campaign", "kill", "night"), "autoresearch campaign stop night"),
         (("stauts", "last"), "autoresearch status last"),
         (("resume", "night"), "autoresearch campaign resume night"),
@@ -74,8 +66,3 @@ def test_a_word_of_other_programs_names_our_verb(
     assert cli.run(list(words)) == 2
     told = capsys.readouterr().err
     assert "Did you mean" in told and f"type: {line}\n" in told
-
-
-def test_a_verb_of_several_groups_names_them_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["check", "a.md"]) == 2
-    assert "Did you mean `blueprint check` or `scaffold check`?\n" in capsys.readouterr().err

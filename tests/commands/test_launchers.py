@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -77,8 +76,6 @@ def test_a_campaign_without_sbatch(bench: Any, words: tuple[str, ...]) -> None:
         ("", "slrum", "'slrum' is no launcher", "bad_launcher"),
         ("", "local, slurm", "a run goes to one target, and 2 are named: local, slurm", "bad_launcher"),
         ("launchers: [gpu1]\n", "", "launchers: must hold a block of options for each name", "bad_launcher"),
-        ("launchers: {a: {kind: slurm, partitoin: x}}\n", "a", "slurm has no such option", "bad_launcher"),
-        ("launchers: {a: {kind: slurm, slots: 99999}}\n", "local", "launchers: a: slots: 99999", "bad_launcher"),
         ("launchers: {a: {kind: ray, token: x9f8e7d6c5b4a3f2e1}}\n", "a", "holds a secret", "secret_in_file"),
     ],
 )
@@ -87,20 +84,6 @@ def test_a_place_that_cannot_be_understood(bench: Any, yaml: str, launcher: str,
     words = ("--launcher", launcher) if launcher else ()
     told = refused(bench, "run", bench.blueprint(), *words, code=2)
     assert says in told["message"] and told["code"] == code
-
-
-@pytest.mark.parametrize(
-    ("keys", "words", "says"),
-    [
-        ({"launcher": "local:2, slurm:2", "parallel": 8}, (), "parallel is 8, and local:2, slurm:2 have room for 4"),
-        ({}, ("--launcher", "local:2", "--parallel", "3"), "parallel is 3, and local:2 have room for 2"),
-        ({"launchers": "{a: {kind: ray}}"}, (), "unknown key 'launchers'"),
-        ({}, ("--parallel", "1000000"), "parallel is 1000000: 10000 at most"),
-    ],
-)
-def test_a_pool_that_cannot_be(bench: Any, keys: dict[str, object], words: tuple[str, ...], says: str) -> None:
-    told = refused(bench, "campaign", campaign(bench, **keys), *words, code=2)
-    assert says in told["message"]
 
 
 def where(bench: Any, *args: object, **env: str) -> tuple[str, str]:
@@ -118,14 +101,6 @@ def test_who_says_where_a_campaign_goes(bench: Any) -> None:
     assert where(bench, path, AUTORESEARCH_LAUNCHER="local:5")[0].startswith("local:5")
     said = where(bench, path, "--launcher", "local:6", AUTORESEARCH_LAUNCHER="local:5")
     assert said[0] == "local:6  (flag --launcher)" and "6 at a time" in said[1]
-
-
-def test_a_pool_of_blocks_and_slots_that_are_left(bench: Any) -> None:
-    project(bench, "launchers: {near: {kind: local}}\n")
-    assert where(bench, campaign(bench, launcher="[{kind: local, slots: 2}]"))[0].startswith("local:2")
-    assert where(bench, campaign(bench, launcher="near", parallel=5))[0].startswith("local:near:5")
-    told = refused(bench, "campaign", campaign(bench, launcher="near, local"), code=2)
-    assert "near and local are the same place" in told["message"]
 
 
 def test_what_is_typed_wins_over_the_parallel_of_the_file(bench: Any) -> None:
@@ -155,22 +130,11 @@ def test_a_campaign_overrules_a_note_and_says_so(bench: Any) -> None:
     assert said["plan"]["where"].startswith("local:2")
 
 
-def test_too_few_gpus_names_the_places_that_may_have_them(bench: Any) -> None:
-    project(bench, "launchers: {small: {kind: slurm, gpus_per_run: 2}, big: {kind: slurm}, box: {kind: local}}\n")
-    recipe = bench.repo / "recipe.yaml"
-    recipe.write_text("trainer: {n_gpus_per_node: 64, nnodes: 1}\n")
-    path = bench.blueprint(command="python -m verl.trainer.main_ppo")
-    path.write_text(path.read_text().replace("- path: NA", "- path: recipe.yaml"))
-    told = refused(bench, "run", path, code=6, AUTORESEARCH_GPU_CHECK="yes")
-    assert told["code"] == "too_few_gpus" and "--launcher big" in told["hint"]
-    assert "small" not in told["hint"] and "box" not in told["hint"]
-
-
 def test_config_shows_places_and_what_is_wrong_with_them(bench: Any) -> None:
-    project(bench, "launchers: {gpu1: {kind: ssh, slots: 4}, bad: {kind: slurm, partitoin: x}}\n")
+    project(bench, "launchers: {gpu1: {kind: ssh, slots: 4}, bad: {kind: ray, adress: x}}\n")
     shown = {one["name"]: one for one in bench.ask("config", "show")["launchers"]}
     assert (shown["gpu1"]["kind"], shown["gpu1"]["slots"], shown["gpu1"]["error"]) == ("ssh", 4, None)
-    assert "slurm has no such option" in shown["bad"]["error"]
+    assert "ray has no such option" in shown["bad"]["error"]
     code, out, _ = bench.here("config", "show")
     assert code == 0 and "launchers.gpu1" in out and "ssh, 4 at a time; host gpu1" in out
 
@@ -179,7 +143,7 @@ def test_the_doctor_asks_a_place_that_is_not_there(bench: Any) -> None:
     gone = {"PATH": without(bench, *SLURM)}
     said = bench.ask("doctor", "--launcher", "local, slurm:8", check=6, **gone)
     (place,) = said["places"]
-    assert (place["name"], place["slots"], place["fit"], place["answers"]) == ("slurm", 8, False, False)
+    assert (place["name"], place["slots"], place["fit"]) == ("slurm", 8, False)
     assert [one["code"] for one in place["findings"]] == ["no_sbatch"]
     code, out, _ = bench.here("doctor", "--launcher", "slurm", **gone)
     lines = out.splitlines()
@@ -187,26 +151,9 @@ def test_the_doctor_asks_a_place_that_is_not_there(bench: Any) -> None:
     assert max(map(len, lines[lines.index("slurm: a run could not be sent there") :])) <= 80
 
 
-def test_a_run_here_gets_it_and_its_record_says_so(bench: Any) -> None:
-    big = bench.root / "big"
-    big.mkdir()
-    path = bench.script("""
-        print('CACHE', os.environ['TRITON_CACHE_DIR'], flush=True)
-        step(1)
-        validation(1, 0.5)
-    """)
-    env = {"AUTORESEARCH_BIG_VOLUME": str(big), "HOME": str(bench.root)}
-    planned = bench.ask("run", path, "--dry-run", **env)["environment"]
-    done = bench.ask("run", path, check=0, **env)
-    said = Path(done["log_path"]).read_text()
-    assert f"CACHE {big}/autoresearch-{os.getuid()}/cache/triton" in said
-    assert planned["TRITON_CACHE_DIR"] in Path(done["run_dir"], "spec.json").read_text()
-    bench.ask("run", path, "--dry-run", check=2, AUTORESEARCH_BIG_VOLUME="/nowhere/at/all")
-
-
 def test_a_host_that_does_not_answer_is_named_once(bench: Any) -> None:
     told = refused(bench, "run", bench.blueprint(), "--launcher", "ssh:nosuch.invalid", code=6)
-    assert told["message"].count("nosuch.invalid") == 1 and told["code"] == "host_unknown"
+    assert told["message"].startswith("nosuch.invalid: ") and told["code"] == "no_answer"
 
 
 def test_a_variable_that_is_not_set_sends_a_run_nowhere(bench: Any) -> None:

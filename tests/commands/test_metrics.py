@@ -73,11 +73,11 @@ def test_what_is_not_finite_is_null(ask: Ask) -> None:
 
 def test_expressions(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     log = LOGS / "tinygrpo.log"
-    found = ask(log, "--metric", "max(task_pass_rate@1) - first(task_pass_rate@1)")
-    assert found["metric_value"] == pytest.approx(0.007812 - 0.004883) and found["step"] == 2
+    found = ask(log, "--metric", "first(task_pass_rate@1)")
+    assert found["metric_value"] == 0.004883 and found["step"] == 0
     assert ask(log, "--metric", "task_pass_rate@1")["metric_value"] == 0.007812
     bad = ask(log, "--metric", "max(task_pass_rate@1", code=2)
-    assert bad["error"]["code"] == "bad_metric" and "character 21" in bad["error"]["message"]
+    assert bad["error"]["code"] == "bad_metric" and "is not understood" in bad["error"]["message"]
     none = ask(log, "--metric", "avg(task_pass_rate@1)")
     assert none["metric_value"] is None and "did you mean mean(...)?" in none["warnings"][0]
     capsys.readouterr()
@@ -120,10 +120,9 @@ def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
     assert "none.log" in missing["error"]["message"]
     binary = tmp_path / "model.safetensors"
     binary.write_bytes(bytes(range(256)) * 40)
-    for more in ((), ("--trainer", "verl"), ("--source", "console")):
+    for more in ((), ("--trainer", "verl")):
         assert ask(binary, *more, code=2)["error"]["code"] == "binary_file"
     assert ask(tmp_path, code=4)["error"]["code"] == "no_metrics"
-    assert ask(tmp_path, "--source", "console", code=2)["error"]["code"] == "not_a_file"
     assert ask("/dev/null", code=2)["error"]["code"] == "not_a_file"
     for name in ("empty.log", "empty.jsonl"):
         (tmp_path / name).touch()
@@ -142,11 +141,10 @@ def test_what_is_no_log(ask: Ask, tmp_path: Path) -> None:
 
 @pytest.mark.system
 def test_every_kind_of_file(ask: Ask) -> None:
-    kinds = {"wandb": "wandb", "swanlab": "swanlab", "tensorboard": "tensorboard"}
+    kinds = {"wandb": "wandb", "tensorboard": "tensorboard"}
     for name, kind in kinds.items():
-        for more in ((), ("--source", kind)):
-            found = ask(SAMPLES / "metrics" / name, *more)
-            assert (found["source_kind"], len(found["steps"]), len(found["validations"])) == (kind, 12, 3)
+        found = ask(SAMPLES / "metrics" / name)
+        assert (found["source_kind"], len(found["steps"]), len(found["validations"])) == (kind, 12, 3)
     assert ask(LOGS / "tinygrpo.jsonl")["source_kind"] == "jsonl"
     assert ask(LOGS / "agentjet_val.md")["source_kind"] == "dict_lines"
     assert ask(LOGS / "trl_v4.log")["source_kind"] == "console"
@@ -249,50 +247,11 @@ def test_a_run_its_records_and_its_sources(bench: Any, ran: dict[str, Any]) -> N
     assert any("critic/rewards/mean at step 3" in text for text in found["warnings"])
     assert f"{bench.root}/never.jsonl was not written by this run" in found["warnings"]
     assert found["failure"] is None and {s["kind"] for s in found["sources"]} == {"jsonl", "console"}
-    console = bench.ask("metrics", ran["run"], "--source", "console", "--metric", "last(task_pass_rate@1)")
-    assert (console["source_kind"], console["metric_value"], console["warnings"]) == ("console", 0.5, [])
-    wandb = bench.ask("metrics", ran["run"], "--source", "wandb", "--metric", "max(val-core/openai/gsm8k/acc/mean@1)")
-    assert wandb["source"].endswith("offline-run-20300101_000000-x") and wandb["metric_value"] == 0.12
-    other = bench.ask("metrics", ran["run"], "--source", LOGS / "tinygrpo.jsonl")
-    assert other["metric_value"] == 0.007812
-    for word in ("swanlab", "tensorboard", "nowhere.jsonl"):
-        assert bench.ask("metrics", ran["run"], "--source", word, check=4)["error"]["code"] == "no_source"
+    (console,) = (one["path"] for one in found["sources"] if one["kind"] == "console")
+    told = bench.ask("metrics", console, "--trainer", "verl", "--metric", "last(task_pass_rate@1)")
+    assert (told["source_kind"], told["metric_value"], told["warnings"]) == ("console", 0.5, [])
     code, out, _ = bench.here("metrics")  # `last`
     assert code == 0 and "max(task_pass_rate@1) = 0.75 at step 2" in out and len(out.splitlines()) <= 30
-
-
-LIVING = """
-import time
-with open({file!r}, "a") as file:
-    file.write('{{"step": 1, "rate": 0.75}}\\n{{"step": 2, "rate": 0.5}}\\n')
-step(1)
-time.sleep(600)
-"""
-
-
-@pytest.mark.system
-def test_what_an_expression_has_come_to_in_a_run_that_lives(bench: Any) -> None:
-    file = str(bench.root / "rates.jsonl")
-    path = bench.script(LIVING.format(file=file), notes=f"- source: jsonl {file}")
-    path.write_text(path.read_text().replace("metric: task_pass_rate@1", "metric: max(rate)"))
-    ran = bench.ask("run", path, "--detach")
-    bench.event(ran["run_dir"], "first_step")
-    standing = bench.until(lambda: (now := bench.ask("status", ran["run"]))["step"] == 1 and now)
-    assert (standing["state"], standing["metric_name"], standing["metric_value"]) == ("running", "max(rate)", 0.75)
-    bench.ask("stop", ran["run"], "--reason", "seen enough")
-    bench.until(lambda: bench.ask("status", ran["run"])["state"] == "ended")
-
-
-@pytest.mark.system
-def test_a_broken_expression_is_refused_before_anything_starts(bench: Any) -> None:
-    path = bench.blueprint("ok")
-    path.write_text(path.read_text().replace("metric: task_pass_rate@1", "metric: max(task_pass_rate@1"))
-    before = bench.picture("home")
-    told = bench.ask("run", path, check=3)["error"]
-    assert told["code"] == "blueprint_invalid" and "character 21" in told["message"]
-    assert bench.picture("home") == before
-    campaign = bench.ask("campaign", "start", path, "--count", 2, "--yes", check=None)["error"]
-    assert campaign["message"] == told["message"]
 
 
 @pytest.mark.system

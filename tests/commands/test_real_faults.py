@@ -105,7 +105,7 @@ def test_adopt_goes_on_past_a_run_that_it_cannot_record(bench: Any, disk: Any) -
     bench.until((Path(payload["run_dir"]) / "exit.json").exists)
     go(bench)
     over(bench, stuck)
-    asked = bench.ask("status", "--exit-code", check=6)
+    asked = bench.ask("status")
     assert [bool(r["trouble"]) for r in asked["runs"]] == [r["run"] == stuck["run"] for r in asked["runs"]]
     bench.settled(payload, "finished")  # the other one's records were written all the same
     rest.unlink()
@@ -131,36 +131,6 @@ def test_a_disk_that_becomes_read_only(bench: Any, disk: Any, where: str) -> Non
         subprocess.run(["umount", "-l", place], check=True)
     bench.ask("status")
     assert bench.settled(payload, "finished")["returncode"] == 0
-
-
-def test_a_file_system_that_gives_up(bench: Any, tmp_path: Path) -> None:
-    """ext4 after an error of its device: every write fails, also to what was open. Nothing claims a success."""
-    needs("mount", "umount", "mkfs.ext4", root="a disk is mounted")
-    image, place = tmp_path / "image", bench.repo / "reports"
-    with image.open("wb") as file:
-        file.truncate(16 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
-    place.mkdir()
-    if subprocess.run(["mount", "-o", "loop", image, place], capture_output=True).returncode:
-        pytest.skip("no loop device here: a disk that turns read-only needs one, and a container may have none")
-    try:
-        payload = gated(bench)
-        os.sync()
-        subprocess.run(["mount", "-o", "remount,abort", place], check=False, capture_output=True)
-        with pytest.raises(OSError, match=r"Read-only|Input/output"):
-            (place / "new").touch()
-        go(bench)
-        bench.until(lambda: not bench.carriers())
-        bench.until(lambda: subprocess.run(["umount", place], capture_output=True).returncode == 0)
-        # Another file: a mount namespace that some test beside this one made may keep the broken one mounted.
-        again = shutil.copy(image, tmp_path / "again")
-        subprocess.run(["fsck.ext4", "-p", again], check=False, capture_output=True)
-        subprocess.run(["mount", "-o", "loop", again, place], check=True)
-        bench.ask("status")
-        flag = bench.settled(payload, "lost")
-        assert flag["verdict"] == "crash" and flag["returncode"] is None
-    finally:
-        subprocess.run(["umount", "-l", place], check=False)
 
 
 # ------------------------------------------------------------------------------- clocks

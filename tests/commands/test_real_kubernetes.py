@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.rundir import RunDir
-from tests.commands.rows import ledger_rows
+from tests.commands.elsewhere import RunsElsewhere
 from tests.engines.kubernetes.api_server import Refused
 
 pytestmark = pytest.mark.real
 
 
-class Lab:
+class Lab(RunsElsewhere):
     """A bench whose place `k8s` is the test's cluster."""
 
     def __init__(self, bench: Any, kubernetes: Any) -> None:
-        self.bench, self.kubernetes, self.cluster = bench, kubernetes, kubernetes.cluster
+        super().__init__(bench, "k8s")
+        self.kubernetes, self.cluster = kubernetes, kubernetes.cluster
         bench.env["KUBECACHEDIR"] = os.environ["KUBECACHEDIR"]
         self.volume()
 
@@ -39,41 +39,13 @@ class Lab:
         """Pods see all of the bench under its own paths."""
         self.place(claim="work", mount=str(self.bench.root), **options)
 
-    def run(self, mode: str = "ok", *flags: object, name: str = "", **values: str) -> dict[str, Any]:
-        """Order a run; it is not waited for."""
-        values.setdefault("result_dir", str(self.bench.root / f"results-{name or mode}"))
-        path = self.bench.blueprint(mode, name=f"{name or mode}.md", **values)
-        return dict(self.bench.ask("run", path, "--launcher", "k8s", "--yes", "--detach", *flags))
-
-    def job(self, run: dict[str, Any]) -> str:
-        """What Kubernetes calls it, once it was submitted."""
-        path = Path(run["run_dir"]) / "order.json"
-        return str(self.bench.until(lambda: (json.loads(path.read_bytes()).get("handle") or {}).get("native")))
-
-    def stepped(self, run: dict[str, Any]) -> None:
-        """Wait for the first step."""
-        self.bench.event(run["run_dir"], "first_step")
-
-    def state(self, run: dict[str, Any]) -> str:
-        return RunDir(Path(run["run_dir"])).state().value
-
     def observed(self, run: dict[str, Any]) -> dict[str, Any]:
         path = Path(run["run_dir"]) / "observed.json"
         return dict(json.loads(path.read_bytes())) if path.exists() else {}
 
-    def row(self, run: dict[str, Any]) -> dict[str, str]:
-        """Its row, waited for; there is exactly one."""
-        self.bench.until((Path(run["run_dir"]) / "collected.json").exists)
-        (row,) = ledger_rows(run["ledger"], run["run"])
-        return row
-
-    def record(self, run: dict[str, Any]) -> dict[str, Any]:
-        self.row(run)
-        return dict(json.loads((Path(run["run_dir"]) / "exit.json").read_bytes()))
-
     def tidied(self) -> None:
         """Nothing of a run is left in the cluster once it is recorded."""
-        self.bench.until(lambda: not any(self.kubernetes.jobs(kind) for kind in ("jobs", "secrets", "pods")))
+        self.bench.until(lambda: not any(self.kubernetes.jobs(kind) for kind in ("jobs", "pods")))
 
 
 @pytest.fixture
@@ -86,7 +58,7 @@ def lab(bench: Any, kubernetes: Any) -> Iterator[Lab]:
 
 
 def test_a_run_there_and_back(lab: Lab) -> None:
-    lab.volume(labels={"team": "rl"}, gpus=0, cpus=2, memory="1Gi")
+    lab.volume(labels={"team": "rl"}, gpus_per_run=0, cpus=2, memory="1Gi")
     told = lab.run()
     row = lab.row(told)
     assert (row["ending"], row["metric_value"], row["job_id"]) == ("finished", "0.5", lab.cluster.started[0])
@@ -96,17 +68,20 @@ def test_a_run_there_and_back(lab: Lab) -> None:
 
 
 def test_variables_of_a_run_reach_its_trainer_and_no_manifest(lab: Lab) -> None:
-    lab.volume()
+    """What the run declares counts, then what its pod has, then the shell's."""
+    lab.volume(container_spec={"env": [{"name": "BOTH", "value": "the pod's"}, {"name": "HF_TOKEN", "value": "x"}]})
     (lab.bench.repo / "secret.py").write_text(
-        "import os; print('token:', len(os.environ['HF_TOKEN']))\nprint(end='10%\\r20%\\r')\nimport trainer\n"
+        "import os; print('token:', len(os.environ['HF_TOKEN']), os.environ['BOTH'], os.environ['SHELLS'])\n"
+        "print(end='10%\\r20%\\r')\nimport trainer\n"
     )
+    lab.bench.env |= {"BOTH": "the shell's", "SHELLS": "own"}
     lab.bench.git("add", "-A")
     lab.bench.git("commit", "-qm", "more")
     lab.bench.env["HF_TOKEN"] = "abcdefghi"
     told = lab.run("ok", command="python secret.py", notes="- requires_env: HF_TOKEN")
     assert lab.row(told)["ending"] == "finished", lab.record(told)
     log = (Path(told["run_dir"]) / "run.log").read_bytes().decode()
-    assert log.count("step:2 - actor") == 1 and "token: 9" in log and "\n10%\r20%\r" in log
+    assert log.count("step:2 - actor") == 1 and "token: 9 the pod's own" in log and "\n10%\r20%\r" in log
     lab.tidied()
 
 
@@ -126,7 +101,7 @@ def test_what_a_cluster_does_to_runs(lab: Lab) -> None:
         "preempt": ("lost", "preempted"),
         "evict": ("lost", "preempted"),
         "node": ("lost", "node_failed"),
-        "memory": ("crashed", "out_of_memory"),
+        "memory": ("crashed", "memory"),
         "deadline": ("max_time", "walltime"),
     }
     assert sorted(lab.cluster.started) == sorted(jobs.values())
@@ -180,7 +155,7 @@ def test_what_is_wrong_with_a_place_is_told_before_anything_is_written(lab: Lab)
     """A missing kubectl, namespace, claim, volume, context or right, an unknown field: exit 6, no row, no branch."""
 
     def code(check: int = 6, **env: str) -> str:
-        words = ("run", lab.bench.blueprint(), "--launcher", "k8s", "--yes", "--detach")
+        words = ("run", lab.bench.blueprint(), "--launcher", "k8s", "--detach")
         return str(lab.bench.ask(*words, check=check, **env)["error"]["code"])
 
     before = lab.bench.picture("state", "kubecache", "autoresearch.yaml", "exp.md")
@@ -197,7 +172,7 @@ def test_what_is_wrong_with_a_place_is_told_before_anything_is_written(lab: Lab)
     assert code() == "no_volume"
     lab.volume(context="other")
     assert code() == "bad_kubeconfig"
-    lab.volume(tolerations=[{"keys": "a"}])
+    lab.volume(pod_spec={"tolerations": [{"keys": "a"}]})
     assert code() == "kubernetes_refused"
     lab.volume()
     lab.kubernetes.api.forbidden.add(("create", "jobs"))

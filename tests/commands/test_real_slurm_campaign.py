@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +11,14 @@ from typing import Any
 import pytest
 
 from tests.commands.rows import counted, rows_of
+from tests.controllers import ControlledCampaign
 
 pytestmark = pytest.mark.real
 
 IDEAS = 8
 
 
-class Camp:
+class Camp(ControlledCampaign):
     """One campaign whose runs are Slurm jobs."""
 
     def __init__(self, bench: Any, cluster: Any, file: Path) -> None:
@@ -33,11 +32,6 @@ class Camp:
 
         self.place = CampaignDir(Path(said["directory"]))
 
-    def state(self) -> Any:
-        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-
-        return CampaignHistory(self.place).state()
-
     def rows(self) -> list[dict[str, str]]:
         return rows_of(self.place)
 
@@ -49,13 +43,9 @@ class Camp:
         """(id, name, state) of the jobs of this test."""
         return [job for job in self.cluster.jobs(*states) if job[0] not in self.before]
 
-    def kill_controller(self) -> None:
-        os.kill(int(json.loads(self.place.controller.read_text())["pid"]), signal.SIGKILL)
-        self.bench.until(lambda: not self.place.controlled)
-
     def close(self) -> None:
         if self.place.controlled:
-            self.kill_controller()
+            self.kill()
         for native, _, _ in self.cluster.jobs("PENDING", "RUNNING"):
             self.cluster.say("scancel", native, check=False)
         self.bench.end_followers()
@@ -70,7 +60,7 @@ def camp(bench: Any, slurm: Any, tiny: Any) -> Iterator[Camp]:
 
 def test_eight_ideas_while_everything_of_ours_is_killed(camp: Camp) -> None:
     camp.bench.until(lambda: len(camp.running()) >= 2)
-    camp.kill_controller()
+    camp.kill()
     camp.bench.ask("campaign", "resume", "one", "--detach")
     native, cancelled = camp.bench.until(lambda: len(camp.rows()) >= 2 and camp.running())[0]
     camp.cluster.say("scancel", native)

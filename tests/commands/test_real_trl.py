@@ -16,22 +16,6 @@ pytestmark = pytest.mark.real
 REPO = Path(__file__).parents[2]
 INSTALLED = REPO / ".venv-trl" / ".installed"
 SHIPPED = ("examples/trl_tiny.md", "recipes/trl-tiny.yaml", "trl/tiny_grpo.py")
-FAILS = """
-import tiny_grpo
-
-seen, right = [], tiny_grpo.evenness
-
-def evenness(completions, **columns):
-    seen.append(1)
-    if len(seen) > 12:  # the first evaluation asked eight times
-        return [{"5": 1.0}[said] for said in completions]
-    return right(completions)
-
-tiny_grpo.evenness = evenness
-tiny_grpo.main()
-"""
-
-
 @pytest.fixture
 def tiny(bench: Any) -> Path:
     """The blueprint that ships, with its recipe and script, in a repository of the test's own."""
@@ -74,8 +58,11 @@ def first_step(bench: Any, run: str) -> dict[str, Any]:
 def read(bench: Any, run: str, source: str) -> dict[tuple[str, int], float]:
     """What one source says of the reward in training, of the KL and of the objective, by metric and step."""
     series = {}
+    path = next(one["path"] for one in bench.ask("metrics", run)["sources"] if one["kind"] == source)
+    if source == "trainer_state":  # the directory of checkpoints, which holds TensorBoard's, too
+        path = max(Path(path).rglob("trainer_state.json"), key=lambda one: one.stat().st_mtime_ns)
     for key in ("reward", "kl", "eval_reward"):  # one at a time: an answer with all metrics is cut
-        found = bench.ask("metrics", run, "--source", source, "--key", key)
+        found = bench.ask("metrics", path, "--trainer", "trl", "--key", key)
         assert found["left_off"] == 0
         for entry in (*found["steps"], *found["validations"]):
             if key in entry["metrics"]:
@@ -97,25 +84,6 @@ def test_grpo_with_a_kl_and_three_sources_that_agree(bench: Any, tiny: Path) -> 
     assert last["metrics"]["eval_reward"] == state["eval_reward", 20]
     results = Path(last["results"]).read_text()
     assert "Warnings" not in results, results
-
-
-def test_without_beta_there_is_no_kl(bench: Any, tiny: Path) -> None:
-    change(tiny, "trl-tiny.yaml\n  ```", "trl-tiny.yaml --beta 0 --max_steps 5 --save_steps 5\n  ```")
-    started, last = ran(bench, tiny, "finished")
-    assert first_step(bench, started["run"]).get("kl") is None
-    assert last["metrics"]["step"] == 5
-    for source in ("trainer_state", "console"):
-        assert {key for key, _ in read(bench, started["run"], source)} == {"reward", "eval_reward"}
-
-
-def test_a_reward_function_that_raises(bench: Any, tiny: Path) -> None:
-    (bench.repo / "blueprints" / "trl" / "fails.py").write_text(FAILS)
-    change(tiny, "blueprints/trl/tiny_grpo.py --config", "blueprints/trl/fails.py --config")
-    started, last = ran(bench, tiny, "crashed")
-    assert first_step(bench, started["run"])["step"] == 1
-    assert last["verdict"] == "crash" and last["returncode"] == 1
-    record = json.loads((Path(started["run_dir"]) / "collected.json").read_text())
-    assert last["failure"] == "program" and "KeyError" in record["failure_line"]
 
 
 def test_a_campaign_over_the_learning_rate(bench: Any, tiny: Path) -> None:

@@ -147,13 +147,6 @@ def test_max_time_with_a_metric_is_judged_by_it(bench: Any) -> None:
     assert payload["verdict"] == "keep" and payload["metrics"]["task_pass_rate@1"] == 0.1
 
 
-def test_no_metric_is_not_a_success(bench: Any) -> None:
-    blueprint = bench.blueprint("ok")
-    blueprint.write_text(blueprint.read_text().replace("metric: task_pass_rate@1", "metric: never_printed"))
-    payload = bench.ask("run", blueprint, check=13)
-    assert (payload["ending"], payload["verdict"]) == ("finished", "unmeasured")
-
-
 def test_a_dry_run_changes_nothing_and_says_how_the_same_is_run_for_real(bench: Any) -> None:
     blueprint = bench.blueprint("ok", name="my exp.md")
     before = bench.picture()
@@ -221,16 +214,6 @@ def test_names_are_never_interpreted(bench: Any, name: str) -> None:
     assert payload["session"].isascii() and len(payload["session"]) <= 65
 
 
-def test_the_pane_is_readable_after_the_end_until_close(bench: Any) -> None:
-    payload = bench.ask("run", bench.blueprint("ok"))
-    # the records may be there before the Runner has shown the last lines
-    show = ("capture-pane", "-p", "-J", "-t", f"={payload['session']}:")
-    bench.until(lambda: "hello from the trainer" in bench.tmux(*show).stdout)
-    assert bench.ask("stop", payload["run"])["closed"] is True
-    assert bench.tmux("has-session", "-t", f"={payload['session']}").returncode != 0
-    assert bench.ask("stop", payload["run"])["closed"] is False
-
-
 @pytest.mark.parametrize(("by_typer", "at"), [(False, "typed"), (False, "show"), (True, "show")])
 def test_ctrl_c_of_any_command_is_one_line(bench: Any, by_typer: bool, at: str) -> None:
     from autoresearch.commands import options, output
@@ -293,31 +276,6 @@ def test_read_only_result_directory_is_one_sentence(bench: Any) -> None:
     refused = bench.ask("run", bench.blueprint("ok", result_dir=str(result_dir)), check=6)
     assert str(blocked) in refused["error"]["message"]
     assert bench.ask("status")["count"] == 0
-
-
-def test_flags_that_cross_the_two_limits_are_told(bench: Any) -> None:
-    path = bench.blueprint("ok", max_time="1 hour", first_step="10 minutes")
-    crossed = bench.ask("run", path, "--dry-run", "--first-step-timeout", "2h")["findings"]
-    assert any("the limit to the first step is longer than that in all" in finding for finding in crossed)
-    assert not any("longer than" in f for f in bench.ask("run", path, "--dry-run", "--max-time", "20m")["findings"])
-
-
-def test_what_an_earlier_run_left_in_a_file_of_metrics_is_not_ours(bench: Any) -> None:
-    line = '{{"step": {0}, "data": {{"task_pass_rate@1": {1}}}}}\n'
-    metrics = bench.repo / "metrics.jsonl"
-    metrics.write_text(line.format(50, 0.99))
-    path = bench.script(
-        f"""
-        step(1)
-        with open({str(metrics)!r}, "a") as file:
-            file.write('{{"step": 1, "data": {{"task_pass_rate@1": 0.25}}}}' + chr(10))
-        """,
-        notes=f"- source: jsonl {metrics}",
-    )
-    payload = bench.ask("run", path)
-    assert payload["metrics"] == {"task_pass_rate@1": 0.25, "best": 0.25, "step": 1}
-    silent = bench.script("step(1)", title="Try silent", notes=f"- source: jsonl {metrics}")
-    assert bench.ask("run", silent, check=13)["verdict"] == "unmeasured"  # nothing was added to it
 
 
 def test_lines_to_type_next_hold_for_a_path_with_spaces(bench: Any) -> None:

@@ -42,8 +42,8 @@ def test_written_and_checked_in_one_go(project: Any) -> None:
     assert told["path"] == str(place) and told["files"] == [str(place / Path(name).name) for name in told["files"]]
     assert (told["items"], told["reward"], told["asked"], told["endpoint"]) == (1, 0.0, 1, "a stand-in model")
     assert told["next"][0] == "autoresearch scaffold check agents/adder --base-url URL --api-key-env NAME --json"
-    assert 'HERE / "../../data.jsonl"' in (place / "get_training_dataset_item_list.py").read_text()
-    assert '"{here}/../../agent.py"' in (place / "run_episode_once.py").read_text()
+    assert "HERE / '../../data.jsonl'" in (place / "get_training_dataset_item_list.py").read_text()
+    assert "'{here}/../../agent.py'" in (place / "run_episode_once.py").read_text()
     checked = project.ask("blueprint", "check", place / "blueprint.md")
     assert checked["valid"] and checked["cwd"] == str(place)
     again, _, err = project.here("scaffold", "blackbox", "agents/adder", *flags())

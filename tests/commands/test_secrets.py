@@ -124,15 +124,6 @@ def test_a_campaign_with_a_secret_in_its_command_is_refused(bench: Any) -> None:
     assert not (bench.repo / "reports").exists()
 
 
-def test_what_is_made_again_needs_its_secret_again(bench: Any) -> None:
-    payload = bench.ask("run", bench.blueprint("ok", command=f"python trainer.py ok --token {GIVEN}"))
-    assert payload["verdict"] == "keep"
-    made = bench.ask("repro", payload["run"])
-    assert "***" in made["lines"][-1] and GIVEN not in json.dumps(made)
-    refused = bench.ask("repro", payload["run"], "--run", check=2)
-    assert refused["error"]["code"] == "secret_needed"
-
-
 @pytest.mark.parametrize("before", [210, 270, 280, 290])
 def test_a_secret_that_a_cut_would_split_is_not_shown(bench: Any, before: int) -> None:
     text, half = SECRETS["databricks"]

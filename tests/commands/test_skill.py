@@ -79,6 +79,14 @@ def test_every_command_that_a_user_needs_is_taught() -> None:
         assert f"autoresearch {name}" in taught, name
 
 
+def test_its_evals_have_the_shape_that_others_read() -> None:
+    document = json.loads((SKILL / "evals/evals.json").read_text())
+    assert set(document) == {"skill_name", "evals"} and document["skill_name"] == "autoresearch"
+    for one in document["evals"]:
+        assert {"id", "prompt", "expected_output", "files", "assertions"} <= set(one)
+        assert all((SKILL / name).is_file() for name in one["files"])
+
+
 # ------------------------------------------------------------------------------------ what it teaches
 
 
@@ -165,17 +173,6 @@ def test_an_unknown_page_names_the_nearest(bench: Any) -> None:
 
 
 @pytest.mark.system
-def test_install_writes_where_agents_look(bench: Any) -> None:
-    payload = bench.ask("skill", "install")
-    assert [one["done"] for one in payload["places"]] == ["written", "linked"]
-    (bench.repo / "below").mkdir()
-    again = bench.ask("skill", "install", "--dir", bench.repo)
-    assert [one["done"] for one in again["places"]] == ["unchanged", "unchanged"]
-    assert (bench.repo / ".claude/skills/autoresearch/SKILL.md").read_text() == ROUTER
-    assert bench.git("status", "--porcelain").split() == ["??", ".agents/", "??", ".claude/"]
-
-
-@pytest.mark.system
 def test_install_lets_agents_type_our_commands_and_leaves_their_other_settings(bench: Any) -> None:
     path, rules = bench.repo / ".claude/settings.local.json", bench.repo / ".codex/rules"
     path.parent.mkdir()
@@ -208,7 +205,7 @@ def test_install_for_all_projects_uses_codexs_own_directory(bench: Any) -> None:
     home, codex = bench.root / "home", bench.root / "codex"
     home.mkdir()
     homes = {"HOME": str(home), "CODEX_HOME": str(codex)}
-    allowed = bench.ask("skill", "install", "--scope", "user", "--allow", "--agent", "qwen", **homes)["allowed"]
+    allowed = bench.ask("skill", "install", "--scope", "user", "--allow", **homes)["allowed"]
     assert allowed == {
         "claude": str(home / ".claude/settings.json"),
         "codex": str(codex / "rules/autoresearch.rules"),
@@ -218,7 +215,6 @@ def test_install_for_all_projects_uses_codexs_own_directory(bench: Any) -> None:
 @pytest.mark.system
 def test_install_refuses_what_it_does_not_know(bench: Any) -> None:
     before = bench.picture()
-    assert "claude" in bench.ask("skill", "install", "--agent", "claud", check=2)["error"]["hint"]
     bench.ask("skill", "install", "--scope", "world", check=2)
     bench.ask("skill", "install", "--dir", bench.root / "nowhere", check=2)
     assert bench.picture() == before
@@ -269,7 +265,7 @@ def test_what_the_skill_says_of_the_answers_is_so(bench: Any) -> None:
     assert found["metrics"]["task_pass_rate@1"] == 0.5 and Path(found["results"]).is_file()
     assert {"run_urls", "warnings"} <= bench.ask("status", started["run"]).keys()
     told = bench.ask("explain", started["run"])
-    assert {"failure", "failure_line", "hung", "try"} <= told.keys()
+    assert {"failure", "failure_line", "try"} <= told.keys()
     rules = ("--count", "24", "--deadline", "10h")
     assert bench.ask("campaign", "FILE.md", *rules, check=2)["error"]["code"] == "no_space"
     (bench.repo / "space.yaml").write_text("lr: {low: 1.0e-6, high: 1.0e-4}\n")

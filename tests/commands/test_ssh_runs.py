@@ -18,17 +18,14 @@ pytestmark = pytest.mark.real
 @pytest.fixture
 def far(sshd: Any, bench: Any) -> Any:
     """The bench's project with a place `far`; `far.copied` does not see this machine's files."""
-    common = f"host: far, config: {sshd.config}, keepalive: 1"
+    common = f"host: far, config: {sshd.config}, ssh_options: [ServerAliveInterval=1]"
     (bench.repo / "autoresearch.yaml").write_text(
         f"launchers:\n  far: {{kind: ssh, {common}, shared: true}}\n"
         f"  copied: {{kind: ssh, {common}, root: {bench.root}/elsewhere, setup: echo hello}}\n"
     )
     bench.git("add", "-A")
     bench.git("commit", "-qm", "a place")
-    yield sshd
-    for place in (bench.root, Path(bench.env["XDG_STATE_HOME"])):
-        for record in place.glob("**/places/*/lock"):
-            end_holder(record)
+    return sshd
 
 
 def end_holder(lock: Path) -> int:
@@ -104,10 +101,14 @@ def test_a_host_that_is_gone_is_unreachable_and_its_run_ends_as_it_ended(bench: 
 
 
 @pytest.mark.parametrize(
-    ("lines", "code"), [((), "refused"), (("PubkeyAuthentication no", "PasswordAuthentication yes"), "asks_password")]
+    ("lines", "said"),
+    [
+        ((), "Connection refused"),
+        (("PubkeyAuthentication no", "PasswordAuthentication yes"), "Permission denied (password)"),
+    ],
 )
 def test_a_host_that_lets_nobody_in_is_told_before_anything_is_written(
-    bench: Any, far: Any, lines: tuple[str, ...], code: str
+    bench: Any, far: Any, lines: tuple[str, ...], said: str
 ) -> None:
     far.stop()
     if lines:
@@ -115,6 +116,35 @@ def test_a_host_that_lets_nobody_in_is_told_before_anything_is_written(
     path = bench.blueprint()
     before = bench.picture("/state", "/sshd"), bench.git("branch", "--list", "--all")
     told = bench.ask("run", path, "--launcher", "far", check=6)["error"]
-    assert told["code"] == code and told["message"].startswith("far: ") and told["hint"]
+    assert told["message"].startswith("far: ") and said in told["message"] and "`ssh far true`" in told["hint"]
     assert (bench.picture("/state", "/sshd"), bench.git("branch", "--list", "--all")) == before
     assert not bench.tmux("list-sessions").stdout
+
+
+SMI = """#!/bin/sh
+echo '0, GPU-aaaa, A card, 81559, 0'
+echo '1, GPU-bbbb, A card, 81559, 0'
+"""
+SEES = """
+import os
+print("sees", os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
+for step in range(1, 4):
+    print(f"step {step} | loss 0.{step}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("place", ["local", "copied"])
+def test_what_the_blueprint_says_of_gpus_is_leased_and_shown(bench: Any, far: Any, place: str) -> None:
+    smi = bench.root / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(SMI)
+    smi.chmod(0o755)
+    path = f"{smi.parent}:{os.environ['PATH']}"
+    far.stop()
+    far.environment["PATH"] = path
+    far.start()
+    blueprint = bench.unknown(SEES, metric="loss", notes="- env: CUDA_VISIBLE_DEVICES=1\n")
+    begun = bench.ask("run", blueprint, "--launcher", place, "--gpus", "1", "--detach", PATH=path)
+    over(bench, begun, "finished")
+    assert "sees 1\n" in Path(begun["run_dir"], "run.log").read_text()
+    assert json.loads(Path(begun["run_dir"], "runner.json").read_text())["gpus"] == ["GPU-bbbb"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.rundir import is_locked
+from autoresearch.runner.basics import is_locked
 from tests.engines.ports import free_port
 
 pytestmark = pytest.mark.system

@@ -1,13 +1,12 @@
 """What commands print at a terminal of 80 columns: no broken word, paths from here, colour only where it is wanted.
 
-Beside it: a terminal that waited rings, and how to type what the shell would not find.
+Beside it: how to type what the shell would not find.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import io
 import os
 import pty
 import re
@@ -17,7 +16,6 @@ import sys
 import termios
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,12 +23,11 @@ from autoresearch.commands import output
 from autoresearch.commands.demo import BLUEPRINT
 from autoresearch.commands.layout import Whole, from_here, painted, wrapped
 from autoresearch.commands.ledger import BRIEF, GO_FIRST, fitted
-from autoresearch.commands.output import notice_sequence, ring
 from autoresearch.records.campaign_records import CampaignDir, write_ledger
 from tests.screenshots import Night
 
 COLUMNS = 80
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|(?:\x1b\][^\x07]*)?\x07")  # colours, and the notice at the end of `wait`
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x07")
 COPIED = re.compile(r"\b(?:autoresearch [a-z]|tmux (?:-|attach))|^ +(?:cd|export|bash -c) ")
 TOO_LONG = re.compile(r" *(?:\S+(?: \S+)?  +)?\S+")  # a path, and at most its name before it
 RANDOM = re.compile(r"_[a-z0-9]{6}\b|\d+(?:\.\d+)?")
@@ -207,61 +204,8 @@ def test_columns_go_in_an_order_and_the_metric_is_told_once() -> None:
 
 # ------------------------------------------------------------------------------------------ beside the answer
 
-WRAPPED = b"\x1b]9;autoresearch: one: ended\x07"
-
-
-class Tty(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_what_is_written_has_no_control_characters_of_the_text() -> None:
-    assert notice_sequence("one:\x1b]0;x\x07 \u202eended\n", in_tmux=False) == "\a\x1b]9;autoresearch: one:]0;x ended\a"
-    assert notice_sequence("x", in_tmux=True) == "\a\x1bPtmux;\x1b\x1b]9;autoresearch: x\a\x1b\\"
-
-
-def test_nothing_is_written_but_to_a_terminal_that_may_ring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TERM", "xterm")
-    for stream, environ, rings in (
-        (io.StringIO(), {}, False),
-        (Tty(), {"TERM": "dumb"}, False),
-        (Tty(), {"AUTORESEARCH_BELL": "no"}, False),
-        (Tty(), {}, True),
-    ):
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stderr", stream)
-            for name, value in environ.items():
-                patch.setenv(name, value)
-            ring("one: ended")
-        assert bool(stream.getvalue()) == rings
-    (tmp_path / "autoresearch.yaml").write_text("bell: no\n")
-    monkeypatch.setattr(sys, "stderr", Tty())
-    ring("one: ended")
-    assert sys.stderr.getvalue() == ""
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("passthrough", ["on", "off"])
-def test_a_real_tmux_passes_the_bell_on_and_the_notice_where_it_is_allowed(
-    tmp_path: Path, tmux_socket: str, passthrough: str, eventually: Any
-) -> None:
-    """`script` is the terminal outside; what tmux writes to it is in its file."""
-    (tmp_path / "text").write_text(notice_sequence("one: ended", in_tmux=True))
-    inside = f"tmux set -g allow-passthrough {passthrough}; sleep 0.3; cat {tmp_path / 'text'}; sleep 0.5"
-    outside = f'tmux -S {tmux_socket} -f /dev/null new-session "{inside}"'
-    environ = {"TERM": "xterm-256color", "PATH": "/usr/bin:/bin:/usr/local/bin", "LANG": "C.UTF-8"}
-    subprocess.run(
-        ["script", "-qc", outside, str(tmp_path / "seen")],
-        env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
-    )  # fmt: skip
-    seen = (tmp_path / "seen").read_bytes()
-    assert b"\x07" in seen.replace(WRAPPED, b"")
-    assert (WRAPPED in seen) == (passthrough == "on")
-
-
 @pytest.mark.parametrize(
-    ("where", "on_path", "advice"), [("venv", True, False), ("venv", False, True), ("cache", True, True)]
+    ("where", "on_path", "advice"), [("venv", True, False), ("venv", False, True), ("cache/archive", True, True)]
 )
 def test_how_to_type_what_the_shell_would_not_find(
     where: str,
@@ -277,6 +221,7 @@ def test_how_to_type_what_the_shell_would_not_find(
     program.touch(mode=0o755)
     (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "CACHEDIR.TAG").touch()
+    (program.parent.parent / "CACHEDIR.TAG").touch()  # as `uv venv` does
     monkeypatch.setattr("sys.argv", [str(program)])
     monkeypatch.setenv("PATH", f"{program.parent if on_path else ''}:/usr/bin:/bin")
     output.remark_path()

@@ -20,7 +20,6 @@ DOCUMENTS = [
     *sorted((REPO / "blueprints").rglob("*.yaml")),
     REPO / "README.md",
 ]
-TEMPLATES = sorted(path for path in (REPO / "templates").rglob("*") if path.is_file())
 SOURCES = sorted((REPO / "autoresearch").rglob("*.py"))
 OLD = {"cli.py"}  # it knows former names
 

@@ -122,7 +122,7 @@ def works_everywhere(project: Project, command: str, better: str, theirs: Path) 
     proved, _ = project.ask("prove", "--metric", "val_acc", "--", command, better)
     assert proved["proved"] is True, proved
     ended = campaign(project, command, better)
-    assert (ended["state"], ended["crashed"], ended["rows"]) == ("ended", 0, 2), ended
+    assert (ended["state"], ended["rows"]) == ("ended", 2) and "crashed" not in ended["standings"], ended
     lines = [logs_of(directory) for directory in (done["run_dir"], proved["directory"], ended["directory"])]
     assert len(lines[0]) == 1 and len(lines[1]) >= 8 and len(lines[2]) == 2
     for line in (one.split() for some in lines for one in some):
@@ -165,13 +165,12 @@ def test_a_campaign_keeps_the_interpreter_that_it_began_with(project: Project, t
     bench.until(lambda: not CampaignDir(directory).controlled)
     project.shell = plain | {"HOLD": str(hold)}
     project.activate(other)
-    words = f"in this shell, python is {other}/bin/python (active environment); the campaign goes on with its own: "
-    assert f"{words}{python} (active environment)" in project.ask("campaign", "resume", begun["campaign"])[1]
+    project.ask("campaign", "resume", begun["campaign"])
     assert f"python: {python} (active environment)" in bench.here("campaign", "status", **project.shell)[1]
     hold.unlink()
     bench.until(lambda: project.ask("campaign", "status", code=None)[0]["state"] == "ended")
     ended = project.ask("campaign", "status", code=None)[0]
-    assert (ended["crashed"], ended["attempted"], ended["rows"]) == (0, 2, 2), ended
+    assert (ended["attempted"], ended["rows"]) == (2, 2) and "crashed" not in ended["standings"], ended
     assert {(line.split()[1], line.split()[-1]) for line in logs_of(directory)} == {(python, str(env))}
     assert all(str(env) in line.split()[2] for line in logs_of(directory))
 

@@ -55,7 +55,6 @@ def test_a_new_blueprint_leaves_the_first_step_to_the_default(bench: Any) -> Non
     bench.ask("blueprint", "new", "new.md", "--purpose", "p", "--command", "python x.py", "--max-time", "10m")
     checked = bench.ask("blueprint", "check", "new.md")
     assert checked["limits"]["first_step_rule"] == f"{SINCE} for 20 minutes is ended"
-    assert "limits_crossed" not in [finding["code"] for finding in checked["findings"]]
 
 
 def test_it_lives_as_long_as_it_prints_and_nothing_was_measured(bench: Any) -> None:
@@ -140,6 +139,18 @@ def test_a_campaign_without_a_metric_takes_the_one_score_that_a_run_printed_or_n
     run = bench.ask("run", path)["run"]
     refused = bench.ask(*words, check=2)["error"]
     assert f"none is named; {run} printed val_loss, val_accuracy" in refused["message"]
+
+
+def test_what_stands_only_in_the_last_line_of_a_run_may_be_limited_and_may_count(bench: Any) -> None:
+    steps = "for n in range(1, 6):\n    print('step', n, 'latency_ms', 80.5 - n)\n"
+    path = bench.unknown(f"{steps}print('latency_p50_ms=78.1 peak_mb=40.5')\n")
+    run = bench.ask("run", path)["run"]
+    words = ("campaign", path, "--count", 3, "--set", "space={$LR: [0.2, 0.3]}", "--dry-run")
+    assert f"{run} printed latency_ms, latency_p50_ms, peak_mb" in bench.ask(*words, check=2)["error"]["message"]
+    words = (*words, "--metric", "latency_p50_ms", "--direction", "minimize", "--set")
+    for limited, warned in (("peak_mb", False), ("peak_gb", True)):
+        remarks = bench.ask(*words, f"constraints={limited} <= 100")["remarks"]
+        assert any("logged no" in one for one in remarks) is warned, remarks
 
 
 @pytest.mark.parametrize("redirected", ["> $LOG_DIR/run.log 2>&1", '>> "$LOG_DIR/run.log" 2>&1', "&> $LOG_DIR/run.log"])

@@ -83,7 +83,7 @@ def test_any_tmux_session_is_waited_for_as_the_published_script_does(bench: Benc
     (bench.repo / "go").touch()
     assert bench.ask("wait", "ajet_mine", 240, check=1)["state"] == "ended", "its shell is still there"
     bench.tmux("kill-session", "-t", "=ajet_mine")
-    bench.tmux("new-session", "-d", "-s", "ajet_mine", "sleep 1000")
+    bench.until(lambda: bench.tmux("new-session", "-d", "-s", "ajet_mine", "sleep 1000").returncode == 0)  # it was left
     assert bench.ask("wait", "ajet_mine", 0, check=0)["state"] == "running"
     bench.tmux("kill-session", "-t", "=ajet_mine")
     assert bench.ask("wait", "ajet_mine", 0, check=1)["state"] == "none"

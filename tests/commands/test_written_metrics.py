@@ -29,6 +29,17 @@ with open(f"{home}/metrics.csv", "w") as file:
         print(f"epoch {n} val_loss {loss:.3f}", flush=True)
 """
 
+# Its console is silent, and another script says how good it is: a coarse number, which several seeds share.
+EVALUATED = """
+import json, os, random
+draws = random.Random(os.environ.get("AUTORESEARCH_SEED", "0"))
+os.makedirs("outputs/a/b")
+with open("outputs/a/b/metrics.jsonl", "w") as file:
+    for n in range(30):
+        print(json.dumps({"step": n, "loss": 1 / (n + 2) + draws.gauss(0, 1e-3), "grad_norm": 3 + n / 10}), file=file)
+"""
+EVALUATION = "import json\njson.dump({'accuracy': 0.5}, open('scores.json', 'w'))\nprint('accuracy: 0.5')\n"
+
 
 def test_what_the_run_wrote_has_every_digit(bench: Any) -> None:
     (bench.repo / "logs").mkdir()
@@ -114,3 +125,16 @@ def test_of_large_files_nothing_is_read(bench: Any) -> None:
     """
     ran = bench.ask("run", bench.unknown(text, metric="val_loss"))
     assert ran["metrics"]["val_loss"] == 0.1 and ran["warnings"] == []
+
+
+@pytest.mark.parametrize("log", ["", "print('step 1 lr 0.1\\nstep 2 lr 0.1\\nstep 3 lr 0.1')\n"])
+def test_of_an_evaluated_run_it_is_read_too(bench: Any, log: str) -> None:
+    (bench.repo / "score.py").write_text(EVALUATION)
+    notes = "- evaluate: python score.py\n- constraint: grad_norm <= 5"
+    ran = bench.ask("run", bench.unknown(log + EVALUATED, metric="accuracy", notes=notes), check=None)
+    assert ran["warnings"] == []
+    assert ran["failure_line"] == "grad_norm is 5.9, and the constraint is grad_norm <= 5"
+    found = bench.ask("metrics", ran["run"])
+    assert found["source"].endswith("evaluation.log") and found["metric_value"] == 0.5
+    assert len(found["steps"]) == 30 and "loss" in found["steps"][0]["metrics"]
+    assert "scores.json" not in json.dumps(found), "what the evaluation wrote is not the training's"

@@ -47,7 +47,7 @@ class Records:
 
     def begin(self, job: AgentJob) -> None:
         """A job of a coding agent is begun."""
-        fields = ("kind", "slug", "agent", "usd", "editor", "parent", "resumes")
+        fields = ("kind", "slug", "agent", "usd", "editor", "parent")
         self.note("job", **{name: getattr(job, name) for name in fields})
 
     def idea(self, slug: str, *, parent: str = "baseline", **hypothesis: Any) -> int:

@@ -107,14 +107,14 @@ def test_an_unknown_key_names_near_ones(key: str, near: str) -> None:
 @pytest.mark.parametrize("key", ["", ".", "optim.", ".lr", "optim..lr"])
 def test_no_key_at_all(key: str) -> None:
     with pytest.raises(BlueprintError, match="is no key"):
-        apply_overrides(RECIPE, {key: 1}, allow_new=True)
+        apply_overrides(RECIPE, {f"+{key}": 1})
 
 
 def test_a_new_key_where_it_is_meant() -> None:
     changed = apply_overrides(RECIPE, {"+optim.clip": "0.5", "+new.deep.key": True})
     assert changed["optim"] == {**RECIPE["optim"], "clip": 0.5}  # type: ignore[dict-item]
     assert changed["new"] == {"deep": {"key": True}}
-    assert apply_overrides({}, {"a.b": 1}, allow_new=True) == {"a": {"b": 1}}
+    assert apply_overrides({}, {"+a.b": 1}) == {"a": {"b": 1}}
     for key in ("+optim.lr.max", "+stages.5"):
         with pytest.raises(BlueprintError):
             apply_overrides(RECIPE, {key: 1})

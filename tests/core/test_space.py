@@ -32,7 +32,6 @@ def refusal(data: object) -> UsageError:
         ({}, "names no key"),
         ({"lr": 0.1}, "space.yaml: lr: 0.1 is neither a range nor a list"),
         ({"lr": []}, "the list of choices is empty"),
-        ({"lr": {"choices": 3}}, "`choices` is no list"),
         ({"lr": [0.001, "1e-3"]}, "0.001 stands twice"),
         ({"lr": [1, math.nan]}, "nan is no value"),
         ({"lr": {"min": 1, "high": 2}}, "`min` is no word of a range"),
@@ -41,8 +40,7 @@ def refusal(data: object) -> UsageError:
         ({"lr": {"low": "a", "high": 2}}, '`low` is "a", no number'),
         ({"lr": {"low": True, "high": 2}}, "`low` is true, no number"),
         ({"lr": {"low": 0.1, "high": math.inf}}, "`high` is inf"),
-        ({"lr": {"low": 2, "high": 2}}, "`low` and `high` are both 2"),
-        ({"lr": {"low": 3, "high": 2}}, "`low` 3 is above `high` 2"),
+        ({"lr": {"low": 2, "high": 2}}, "`low` 2 is not below `high` 2"),
         ({"lr": {"low": 0, "high": 2, "log": True}}, "`log` needs `low` above 0"),
         ({"lr": {"low": 1, "high": 2, "log": "yes"}}, "`log` is"),
         ({"lr": {"low": 0, "high": 1, "step": 0}}, "`step` 0 makes no second value"),
@@ -50,10 +48,9 @@ def refusal(data: object) -> UsageError:
         ({"lr": {**LR, "step": 0.1}}, "`step` stands beside `log`"),
         ({"lr": {"low": 0, "high": 1, "step": 0.1, "points": 3}}, "`step` stands beside `points`"),
         ({"lr": {**LR, "points": 1}}, "`points` is 1"),
-        ({"lr": {"value": 3, "low": 1}}, "`value` stands beside `low`"),
         ({"lr": LR}, "lr: a grid cannot cover a continuous range"),
         ({"lr": [1]}, "one point only"),
-        ({"a": {"value": 1}, "b": [2]}, "one point only"),
+        ({"a": [1], "b": [2]}, "one point only"),
         ({"a": {"low": 1, "high": 1_000_000}}, "the grid has 1,000,000 points"),
         ({k: list(range(10)) for k in "abcdef"}, "the grid has 1,000,000 points"),
     ],
@@ -63,7 +60,7 @@ def test_a_fault_is_one_sentence(data: object, says: str) -> None:
 
 
 def test_a_foreign_word_is_answered_with_ours() -> None:
-    assert "`low`" in refusal({"lr": {"min": 1, "high": 2}}).hint
+    assert "{low: 1e-4," in refusal({"lr": {"min": 1, "high": 2}}).hint
     assert "dots" in refusal({"lr": {"optim": {"low": 1}}}).hint
 
 
@@ -71,7 +68,7 @@ def test_how_many_points() -> None:
     def size(**data: object) -> float:
         return read_space(data).size
 
-    assert size(a=[1, 2, 3], b={"choices": ["x", "y"]}, c={"value": 0}) == 6
+    assert size(a=[1, 2, 3], b=["x", "y"], c=[0]) == 6
     assert size(a={"low": 1, "high": 16}) == 16
     assert size(a={"low": 8, "high": 64, "step": 8}) == 8
     assert size(a={"low": 0.5, "high": 1.5, "step": 0.25}) == 5
@@ -81,7 +78,7 @@ def test_how_many_points() -> None:
 
 
 def test_the_grid_in_the_order_of_the_file() -> None:
-    space = read_space({"b": [2, 1], "a": {"low": 0.0, "high": 1.0, "step": 0.5}, "c": {"value": "x"}})
+    space = read_space({"b": [2, 1], "a": {"low": 0.0, "high": 1.0, "step": 0.5}, "c": ["x"]})
     need_grid(space)
     assert [tuple(p.values()) for p in space.grid()] == list(itertools.product([2, 1], [0.0, 0.5, 1.0], ["x"]))
     assert list(next(space.grid())) == ["b", "a", "c"]
@@ -100,7 +97,7 @@ def test_grid_values_are_those_a_person_would_write() -> None:
     assert all(isinstance(v, int) for v in values({"low": 1, "high": 100, "log": True, "points": 3}))
 
 
-RANGES: list[dict[str, Any]] = [
+RANGES: list[Any] = [
     LR,
     {"low": 1e-4, "high": 3e-4, "log": True},
     {"low": 1.2345e-4, "high": 1.2399e-2, "log": True},
@@ -111,12 +108,12 @@ RANGES: list[dict[str, Any]] = [
     {"low": 1, "high": 9},
     {"low": 8, "high": 64, "step": 8},
     {"low": 1, "high": 1000, "log": True},
-    {"choices": ["a", None, True, [1, 2]]},
+    ["a", None, True, [1, 2]],
 ]
 
 
 @pytest.mark.parametrize("spec", RANGES, ids=str)
-def test_what_is_drawn_lies_in_the_space(spec: dict[str, Any]) -> None:
+def test_what_is_drawn_lies_in_the_space(spec: Any) -> None:
     space, chance = read_space({"a": spec}), random.Random(0)
     drawn = [space.at([share]) for share in (0.0, 1 - 2**-53, *(chance.random() for _ in range(500)))]
     for point in drawn:

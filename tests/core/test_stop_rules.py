@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoresearch.core.campaign.spec import Rules
-from autoresearch.core.campaign.stop_rules import StopFacts, stand
+from autoresearch.core.campaign.spec import Rules, StopFacts, stand
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.numbers import span
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.run.targets import LOCAL, Kind, Target, parse_pool, spelled, with_slots
+from autoresearch.core.run.targets import Kind, Target, parse_pool, with_slots
 from tests.specs import campaign_spec
 
 DECLARED: dict[str, dict[str, Any]] = {
     "gpu1": {"kind": "ssh", "host": "gpu1.example.org", "slots": 4},
     "long": {"kind": "slurm", "partition": "long"},
     "slurm": {"partition": "short"},
+    "near": {"kind": "local"},
 }
 
 
@@ -54,6 +55,7 @@ def test_a_kind_takes_the_options_that_are_declared_under_its_name() -> None:
         ("slurm:-1", "is no place"),
         ("slurm:gpu1", "gpu1 is declared as ssh, and 'slurm:gpu1' calls it slurm"),
         ("gpu1, ssh:gpu1.example.org", "gpu1 and gpu1.example.org are the same place"),
+        ("near, local", "near and local are the same place"),
     ],
 )
 def test_what_is_no_pool(text: str, says: str) -> None:
@@ -80,32 +82,6 @@ def test_what_cannot_be_declared(name: str, block: dict[str, Any], says: str) ->
         parse_pool(name if name == "box" else "local", {name: block})
 
 
-def test_a_block_is_a_declared_place() -> None:
-    assert spelled("slurm:2", {}) == ("slurm:2", {})
-    text, declared = spelled([{"kind": "slurm", "partition": "a", "slots": 3}, "local:2"], {})
-    assert parse_pool(text, declared) == (
-        Target("slurm", Kind.SLURM, 3, {"partition": "a"}),
-        Target("local", Kind.LOCAL, 2),
-    )
-    assert spelled({"kind": "ssh", "host": "gpu1"}, {})[0] == "gpu1"
-    assert spelled({"kind": "slurm", "name": "big"}, DECLARED)[0] == "big"
-
-
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (8, "8 is neither text nor a block"),
-        (True, "neither text nor a block"),
-        ({"partition": "x"}, "'' is no launcher"),
-        ({"kind": "slurm"}, "slurm stands under `launchers:` too"),
-        (["local", 3], "3 is neither"),
-    ],
-)
-def test_what_is_no_block(value: object, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        spelled(value, DECLARED)
-
-
 @pytest.mark.parametrize(
     ("pool", "parallel", "slots"),
     [
@@ -127,10 +103,10 @@ def test_slots_and_parallel(pool: str, parallel: int | None, slots: list[int]) -
 def test_parallel_that_contradicts_the_slots(pool: str, parallel: int, room: int) -> None:
     with pytest.raises(ValueError, match=f"parallel is {parallel}, and .* have room for {room}"):
         with_slots(parse_pool(pool, {}), parallel)
+    with pytest.raises(ValueError, match="parallel is 10001: 10000 at most"):
+        with_slots(parse_pool(pool, {}), 10_001)
 
 
 def test_a_campaign_keeps_its_places() -> None:
     spec = campaign_spec(places=parse_pool("local:2, gpu1", DECLARED), parallel=6)
     assert CampaignSpec.from_json(json.loads(json.dumps(asdict(spec)))) == spec
-    older = {key: value for key, value in asdict(campaign_spec()).items() if key != "places"}
-    assert CampaignSpec.from_json(older).places == (LOCAL,)

@@ -53,7 +53,6 @@ class Sshd:
     lines: list[str] = field(default_factory=list)  # more of sshd_config
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
-    launchers: list[SshLauncher] = field(default_factory=list)
 
     def make_keys(self) -> None:
         self.folder.mkdir(mode=0o700)
@@ -118,14 +117,10 @@ class Sshd:
         return Target("far", Kind.SSH, int(options.pop("slots", 0)), {k: v for k, v in given.items() if v is not None})
 
     def launcher(self, environ: Mapping[str, str] | None = None, **options: Any) -> SshLauncher:
-        """A launcher for it, whose connection ends with the test."""
-        made = SshLauncher(self.place(**options), dict(environ or os.environ))
-        self.launchers.append(made)
-        return made
+        """A launcher for it."""
+        return SshLauncher(self.place(**options), dict(environ or os.environ))
 
     def end(self) -> None:
-        for launcher in self.launchers:
-            launcher.reach.close()
         if self.process is not None:
             self.cut()
         self.stop()
@@ -229,7 +224,6 @@ class FakeSsh:
 
     program: Path
     environ: dict[str, str]
-    launchers: list[SshLauncher] = field(default_factory=list)
 
     @property
     def down(self) -> Path:
@@ -243,13 +237,11 @@ class FakeSsh:
     def launcher(self, **options: Any) -> SshLauncher:
         slots = options.pop("slots", 0)
         place = Target("far", Kind.SSH, slots, {"host": "far", "shared": True, "python": sys.executable, **options})
-        made = SshLauncher(place, self.environ)
-        self.launchers.append(made)
-        return made
+        return SshLauncher(place, self.environ)
 
 
 @pytest.fixture
-def fake_ssh(tmp_path: Path, reaper: Any) -> Iterator[FakeSsh]:
+def fake_ssh(tmp_path: Path, reaper: Any) -> FakeSsh:
     """A host that is this machine, without sshd."""
     folder = tmp_path / "fake_ssh"
     folder.mkdir()
@@ -257,9 +249,7 @@ def fake_ssh(tmp_path: Path, reaper: Any) -> Iterator[FakeSsh]:
     (folder / "ssh").chmod(0o755)
     made = FakeSsh(folder / "ssh", {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
     made.environ["XDG_RUNTIME_DIR"] = str(tmp_path)
-    yield made
-    for launcher in made.launchers:
-        launcher.reach.close()
+    return made
 
 
 @pytest.fixture
@@ -275,6 +265,7 @@ def ssh_job() -> Callable[..., Job]:
             "cwd": str(place),
             "limits": {"grace_s": 1.0, "max_s": 300.0},
             "claim": True,
+            "inherit": ["CUDA_"],
         }
         (place / "spec.json").write_text(json.dumps({**spec, "result_dir": str(place)}))
         (place / "environment").write_bytes(b"\0".join(f"{k}={v}".encode() for k, v in os.environ.items()))

@@ -23,6 +23,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ class Files(SharedFiles):
     def __init__(self, jobs: LocalJobs) -> None:
         super().__init__(None)
         self.jobs = jobs
-        self.offset_s = 0.0
+        self.ahead_s = 0.0
 
     def look(self, wants: Sequence[Want]) -> dict[str, DirectoryState]:
         self.jobs.call("look", len(wants), "files")
-        return super().look(wants)
+        return {run: replace(seen, ahead_s=self.ahead_s) for run, seen in super().look(wants).items()}
 
     def put(self, directory: str, files: Mapping[str, bytes], *, private: Any = ()) -> None:
         self.jobs.call("put", len(files), "files")
@@ -64,9 +65,6 @@ class Files(SharedFiles):
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, cwd: str = "") -> ProgramOutput:
         self.jobs.call("run", 1, "files")
         return super().run(argv, stdin=stdin, timeout_s=timeout_s, cwd=cwd)
-
-    def clock_offset(self) -> float:
-        return self.offset_s
 
 
 class LocalJobs:

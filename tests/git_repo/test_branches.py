@@ -12,7 +12,7 @@ import pytest
 
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.git_repo.branches import advance_branch, branch_commit, claim_branch, is_branch_name
-from autoresearch.git_repo.checkout import Checkout, find
+from autoresearch.git_repo.checkout import Checkout
 
 pytestmark = pytest.mark.system
 
@@ -84,14 +84,6 @@ def test_a_lock_left_behind_blocks_only_its_name(repo: Repo, checkout: Checkout)
     for name in ("refs/heads/ar/x.lock", "index.lock", "HEAD.lock", "packed-refs.lock"):
         repo.write(f".git/{name}")
     assert claim_branch(checkout, "ar/x", checkout.head) == "ar/x-2"
-
-
-def test_the_branch_that_waits_for_its_first_commit_is_taken(repo: Repo) -> None:
-    commit = repo.git("rev-parse", "HEAD").strip()
-    repo.git("checkout", "-q", "--orphan", "fresh")
-    checkout = find(repo.root)
-    assert checkout is not None and checkout.head == ""
-    assert claim_branch(checkout, "fresh", commit) == "fresh-2"
 
 
 def test_a_branch_moves_from_where_it_was_known_to_be(repo: Repo, checkout: Checkout) -> None:

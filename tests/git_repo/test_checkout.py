@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.git_repo.checkout import NoCheckout, find, locate, project_of
+from autoresearch.git_repo.checkout import NoCheckout, find, hide, locate, project_of
 
 pytestmark = pytest.mark.system
 
@@ -90,3 +90,17 @@ def test_the_project_is_the_main_working_tree(repo: Repo) -> None:
     for place in ("lib", "../linked", "../linked/lib"):
         assert project_of(repo.root / place) == repo.root
     assert project_of(outside) == outside
+
+
+def test_what_we_write_stays_out_of_git_status(repo: Repo) -> None:
+    own, theirs, outside = repo.root / "reports/auto_research", repo.root / "results", repo.root.parent / "r"
+    for directory in (own, theirs, outside):
+        directory.mkdir(parents=True)
+        (directory / "x").touch()
+    (theirs / ".gitignore").write_text("*.tmp\n")
+    before = {path: path.read_bytes() for path in repo.git_dir.rglob("*") if path.is_file()}
+    for _ in range(2):
+        hide(repo.checkout, own, theirs, outside, repo.root)
+    assert {path: path.read_bytes() for path in repo.git_dir.rglob("*") if path.is_file()} == before
+    assert "results/" in repo.git("status", "--short") and "reports" not in repo.git("status", "--short")
+    assert (theirs / ".gitignore").read_text() == "*.tmp\n" and not (outside / ".gitignore").exists()

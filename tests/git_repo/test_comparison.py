@@ -6,15 +6,15 @@ import pytest
 
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.git_repo.commits import Change, commit_hypothesis
-from autoresearch.git_repo.comparison import (
-    Diffstat,
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import (
     changed_paths,
     code_fingerprint,
     diff,
-    diffstat,
+    first_commits,
+    read_file,
+    shown_diff,
 )
-from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.history import first_commits, read_file, shown_diff
 
 from .conftest import Repo
 
@@ -70,10 +70,11 @@ def test_a_diff_is_bounded(repo: Repo) -> None:
 
 def test_how_much_differs(repo: Repo) -> None:
     done = commit(repo, {"lib/a.py": b"a = 1\nb = 2\nc = 3\n", "train.py": b"", "w.bin": b"\0", "docs/a\tb": b"x\n"})
-    assert diffstat(repo.checkout, "HEAD", done) == Diffstat(files=4, insertions=3, deletions=1)
-    assert diffstat(repo.checkout, "HEAD", done, ignoring=["docs", "w.bin"]) == Diffstat(2, 2, 1)
-    assert diffstat(repo.checkout, "HEAD", done, ignoring=["doc"]).files == 4
-    assert str(diffstat(repo.checkout, done, done)) == "0 files, +0 -0"
+    every = "4 files changed, 3 insertions(+), 1 deletion(-)"
+    fewer = "2 files changed, 2 insertions(+), 1 deletion(-)"
+    for without, last in (((), every), (("doc",), every), (("docs", "w.bin"), fewer)):
+        assert shown_diff(repo.root, "HEAD", done, without=without)[0].endswith(last)
+    assert shown_diff(repo.root, done, done, without=()) == ("", "")
 
 
 def test_equal_hypotheses_have_one_fingerprint(repo: Repo) -> None:
@@ -104,12 +105,12 @@ def test_gitpython_reads_as_our_git_does(repo: Repo, monkeypatch: pytest.MonkeyP
     first = repo.git("rev-parse", "HEAD").strip()
     done = commit(repo, {"train.py": b"print('two')\n", "blueprint.md": b"x\n"})
     monkeypatch.setenv("GIT_DIR", str(repo.root.parent / "elsewhere"))  # as in a hook of another repository
-    stat, lines = shown_diff(repo.root / "lib", first, done, without="blueprint.md")
+    stat, lines = shown_diff(repo.root / "lib", first, done, without=["blueprint.md"])
     assert "1 file changed, 1 insertion(+), 1 deletion(-)" in stat and "+print('two')" in lines
     assert first_commits(repo.root) == (first,)
     assert not started.exists()
     for unknown in ("no-such", "1" * 40, "--output=x"):
         with pytest.raises(GitFailed):
-            shown_diff(repo.root, unknown, done, without="x")
+            shown_diff(repo.root, unknown, done, without=["x"])
     with pytest.raises(GitFailed):
-        shown_diff(repo.root.parent, first, done, without="x")
+        shown_diff(repo.root.parent, first, done, without=["x"])

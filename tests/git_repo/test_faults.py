@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from autoresearch.git_repo.branches import claim_branch
 from autoresearch.git_repo.checkout import NoCheckout, find, locate
 from autoresearch.git_repo.git import Git, GitFailed
 from autoresearch.git_repo.snapshot import snapshot
+from tests.processes import is_dead
 
 if TYPE_CHECKING:
     from tests.git_repo.conftest import Repo
@@ -65,18 +65,6 @@ def test_killed_in_the_middle_leaves_nothing_in_the_way(point: str, repo: Repo) 
     assert run_snapshot(repo, "") == 0
     name = "ar/x-2" if point == "claimed" else "ar/x"
     assert repo.tree(name) == disk | {"extra.md": (0o100644, b"extra")}
-
-
-@pytest.mark.system
-def test_a_private_index_without_owner_is_removed_after_an_hour(repo: Repo, tmp_path: Path) -> None:
-    run_snapshot(repo, "repository.filled:kill")
-    (left,) = (tmp_path / "tmp").iterdir()
-    checkout = repo.checkout
-    snapshot(checkout, message="m")
-    assert left.exists()  # its owner may be alive
-    os.utime(left, (time.time() - 4000,) * 2)
-    snapshot(checkout, message="m")
-    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 @pytest.fixture
@@ -143,13 +131,6 @@ def test_a_repository_of_somebody_else_is_a_reason(repo: Repo) -> None:
     assert found.fix == f"git config --global --add safe.directory {repo.root}" and found.fix in str(locate(repo.root))
 
 
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 @pytest.mark.system
 def test_git_that_hangs_ends_with_all_that_it_started(
     repo: Repo, eventually: Callable[[Callable[[], object]], None]
@@ -158,7 +139,7 @@ def test_git_that_hangs_ends_with_all_that_it_started(
     with pytest.raises(GitFailed, match=r"no answer within 2 s"):
         git.run("-c", "alias.hang=!echo $$ > pid; sleep 6000", "hang")
     pid = int((repo.root / "pid").read_text())
-    eventually(lambda: not lives(pid))
+    eventually(lambda: is_dead(pid))
 
 
 @pytest.mark.system

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from autoresearch.git_repo.git import GitFailed
-from autoresearch.git_repo.snapshot import Snapshot, snapshot, survey
+from autoresearch.git_repo.snapshot import Snapshot, is_checkpoint, is_secret, snapshot, survey
 
 pytestmark = pytest.mark.system
 
@@ -440,18 +439,6 @@ def test_a_survey_tells_the_same_and_writes_nothing(repo: Repo) -> None:
     assert (found.dirty, found.left_out, found.head) == (made.dirty, made.left_out, made.parent)
 
 
-def test_a_required_filter_that_is_missing_is_a_clear_error(repo: Repo) -> None:
-    repo.write(".gitattributes", "*.dat filter=crypt\n")
-    repo.git("config", "filter.crypt.clean", "no-such-program")
-    repo.git("config", "filter.crypt.required", "true")
-    repo.write("new.dat")
-    before = repo.private()
-    with pytest.raises(GitFailed, match=r"update-index.*no-such-program.*filter.*crypt"):
-        take(repo)
-    assert repo.private() == before
-    assert list((repo.root.parent / "tmp").iterdir()) == []
-
-
 def test_inherited_variables_do_not_lead_elsewhere(
     make_repo: Callable[[str], Repo], repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -469,3 +456,32 @@ def test_inherited_variables_do_not_lead_elsewhere(
         monkeypatch.delenv(name)
     assert repo.tree(made.commit) == disk
     assert other.private() == before
+
+
+SECRETS = """.env .env.local cfg/.env.prod .ENV prod.env .env.sh server.pem certs/Server.PEM id_rsa id_rsa.pub
+id_rsa_work id_ed25519 id_ed25519.pub tls.key credentials credentials.json credentials.toml
+.credentials.json aws_dir/.aws/config .netrc .hf_token hf_token github-token.txt token .token
+token.json api.token .git-credentials .pypirc .ssh/known_hosts"""
+
+NOT_SECRETS = """.env.example .env.sample deploy.env.template environment.py env.py .envrc.md tokenizer.json
+tokenizer.py tokens.txt tokens token.py special_tokens_map.json added_tokens.json detokenize.sh
+credentials.py credentials_test.py keys.py monkey.txt key.json keyboard pem.py my_id_rsa.py grid_rsa
+turkey hockey.csv .ssh_config.md aws/config"""
+
+WEIGHTS = """model.ckpt out/m.safetensors model-00001-of-00002.SAFETENSORS checkpoints/last.bin
+a/saved_checkpoints/x.json run/global_step_10/actor/model.bin checkpoint-500/trainer_state.json
+megatron/iter_0000100/x.distcp global_step5/x"""
+
+NOT_WEIGHTS = """checkpoint.py checkpoints/__init__.py checkpoints/load.yaml ckpt/a.txt checkpoints.md
+global_step/x.bin checkpointing/x.bin my_checkpoints/x.txt global_step_x/y safetensors/x
+model.ckpt.py iter_/x checkpoints saved/x.bin checkpoint-final.txt model.pt"""
+
+
+@pytest.mark.parametrize(("names", "secret"), [(SECRETS, True), (NOT_SECRETS, False)])
+def test_secrets_and_their_near_misses(names: str, secret: bool) -> None:
+    assert [path for path in names.split() if is_secret(path) is not secret] == []
+
+
+@pytest.mark.parametrize(("names", "weights"), [(WEIGHTS, True), (NOT_WEIGHTS, False)])
+def test_weights_and_their_near_misses(names: str, weights: bool) -> None:
+    assert [path for path in names.split() if is_checkpoint(path) is not weights] == []

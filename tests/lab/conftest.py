@@ -16,9 +16,8 @@ import pytest
 
 from autoresearch.core.campaign.fold import fold
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec, Rules, Stand, StopFacts, stand
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
 from autoresearch.core.diagnosis.failure import Diagnosis
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -61,7 +60,7 @@ class Made:
     def idea(self, slug: str, sentence: str = "", *, parent: str = "baseline", **more: Any) -> int:
         """An event, a branch and a commit that differs from the parent's."""
         index = self.indexes[slug] = len(self.indexes) + 1
-        known = {k: more.pop(k) for k in ("overrides", "smoke", "simpler", "files", "kind") if k in more}
+        known = {k: more.pop(k) for k in ("overrides", "files", "kind") if k in more}
         hypothesis = Hypothesis(slug, sentence or f"Try {slug}", parent=parent, **known)
         above = self.heads.get(parent, self.spec.base_commit)
         real = slug != "baseline" and more.pop("git", True)
@@ -257,7 +256,7 @@ def campaign(tmp_path: Path) -> Callable[..., Made]:
 
 @pytest.fixture
 def lived(campaign: Callable[..., Made]) -> Made:
-    """One of everything: kept, discarded, crashed, confirmed, demoted, smoke, skipped, still running."""
+    """One of everything: kept, discarded, crashed, confirmed, demoted, not judged, skipped, still running."""
     made = campaign()
     made.idea("lr-up", "A larger step <script>alert(1)</script> | learns", overrides={"lr": 0.2})
     made.run("lr-up", 0.58)
@@ -272,7 +271,7 @@ def lived(campaign: Callable[..., Made]) -> Made:
     made.run("lucky", 0.66)
     made.idea("child", "On the lucky one", parent="lucky")
     made.run("child", 0.67)
-    made.idea("plumbing", "Ten steps only", smoke=True)
+    made.idea("plumbing", "Ten steps only")
     made.verdict("smoke", "plumbing", run=made.run("plumbing", 0.11, "discard").run_id)
     made.idea("best", "Lower KL", parent="lr-up", overrides={"lr": 0.3})
     for value in (0.70, 0.72, 0.69):

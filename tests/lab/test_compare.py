@@ -45,7 +45,7 @@ def test_two_ideas_differ_where_they_do(lived: Any, parts: Parts) -> None:
     where = lived.place.path
     found = compare(row_lookup.find(f"{where}:1.1", parts), row_lookup.find(f"{where}:9.2", parts))
     assert found["config"] == {"lr": (0.1, 0.3)}
-    assert found["code"].endswith("files, +2 -0") and "best.py" in found["diff"]
+    assert found["code"].endswith("2 insertions(+)") and "best.py" in found["diff"]
     assert ".autoresearch" not in found["diff"] and "lr: 0.3" not in found["diff"]
     assert found["environment"] == {"$MODE": ("baseline", "best")}
     assert found["limits"] == {"max_s": (600.0, 900.0)}

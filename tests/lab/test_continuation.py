@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.run.trainer import Recipe
-from autoresearch.lab.recipes.recipe_of_run import can_go_on, settings_from
+from autoresearch.lab.recipes.recipe_of_run import settings_from
 from autoresearch.trainers import registry
 
 MARK = "latest_checkpointed_iteration.txt"
@@ -49,7 +49,6 @@ def test_a_run_goes_on_from_what_another_saved(
     assert settings_from(one, given) == ({}, "")  # nothing was saved yet
     (tmp_path / saved).mkdir(parents=True)
     assert settings_from(one, given) == (filled(settings, str(tmp_path)), str(tmp_path / saved))
-    assert can_go_on(one, given)
 
 
 def test_the_last_checkpoint_is_the_last_by_number(tmp_path: Path) -> None:
@@ -71,17 +70,3 @@ def test_the_last_checkpoint_is_the_last_by_number(tmp_path: Path) -> None:
 )
 def test_a_run_that_cannot_be_gone_on_from(trainer: str, recipe: Recipe) -> None:
     assert settings_from(registry.by_name(trainer), recipe) == ({}, "")
-
-
-@pytest.mark.parametrize(
-    ("trainer", "recipe", "able"),
-    [
-        ("verl", {"trainer": {"default_local_dir": "out"}}, True),  # a campaign moves it into the run's own directory
-        ("verl", {}, False),
-        ("openrlhf", {}, True),
-        ("trl", {"output_dir": "out"}, False),
-        ("tinygrpo", {}, False),
-    ],
-)
-def test_what_the_plan_says(trainer: str, recipe: Recipe, able: bool) -> None:
-    assert can_go_on(registry.by_name(trainer), recipe) is able

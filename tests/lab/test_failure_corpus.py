@@ -78,7 +78,7 @@ def test_no_line_that_matters_is_passed_over() -> None:
                 if piece:
                     search.look(piece, LogPosition(number))
         every_line = [mask_text(failure.line)[:MAX_LINE] for failure in search.failures()]
-        assert every_line == [failure.line for failure in last_words(PLACE / item.file, ()).failures], item.file
+        assert every_line == [failure.line for failure in last_words(PLACE / item.file, ())[0]], item.file
 
 
 def test_the_corpus_is_large_enough_and_true_to_its_index() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.lab.render import data_dir
-from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
+from autoresearch.lab.resolve.resolve_blueprint import read_blueprint, resolve_blueprint
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.trainers import registry
 
@@ -48,24 +48,18 @@ def machine(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def resolved(machine: Path, name: str) -> ResolvedBlueprint:
+def asked(machine: Path, name: str) -> TrainerSettings:
     text = (BLUEPRINTS / "examples" / name).read_text().replace("/data/", f"{machine}/")
     (machine / name).write_text(text)
-    return resolve_blueprint(read_blueprint(machine / name), environ={"E2B_API_KEY": "x"})
-
-
-def asked(machine: Path, name: str) -> TrainerSettings:
-    found = resolved(machine, name)
+    found = resolve_blueprint(read_blueprint(machine / name), environ={"E2B_API_KEY": "x"})
     notes = found.blueprint.notes
-    return ask_trainer(registry.choose(notes.trainer, found.blueprint.launch_command), found)
+    return ask_trainer(registry.choose(notes.trainer, found.shell_reading), found)
 
 
 @pytest.mark.parametrize("name", GPUS)
 def test_nothing_is_wrong_with_it(machine: Path, name: str) -> None:
     own = asked(machine, name)
-    blueprint = own.resolved.blueprint
-    limit = blueprint.max_time_s
-    found = [*own.resolved.findings, *own.findings(limit)]
+    found = [*own.resolved.findings, *own.findings()]
     assert [str(finding) for finding in found] == []
     assert own.resume_conflict() is None
 

@@ -10,16 +10,9 @@ import pytest
 
 from autoresearch.lab.resolve.path_mapping import Mapped, MappedLaunch, PathMap, map_launch
 
-THERE = {"x", "train.py", "conf/a.yaml", "data", "data/train", "b", "my data/x", "sub/x"}
-
-
-def exists(relative: str) -> bool:
-    assert not relative.startswith(("/", "..")), relative
-    return relative in THERE
-
 
 def places(codebase: str = "/repo", worktree: str = "/wt/s0", **more: object) -> PathMap:
-    return PathMap(Path(codebase), Path(worktree), exists, **more)  # type: ignore[arg-type]
+    return PathMap(Path(codebase), Path(worktree), **more)  # type: ignore[arg-type]
 
 
 def command(text: str, where: PathMap | None = None) -> MappedLaunch:
@@ -76,20 +69,6 @@ def test_what_only_looks_like_one(text: str) -> None:
     assert (done.command, done.mapped, done.findings) == (text, (), ())
 
 
-def test_a_path_that_the_worktree_will_not_have_is_named() -> None:
-    recipe = {"out": {"files": ["ok", "/repo/nothing/there"]}}
-    done = map_launch("python /repo/none.py --x '/repo/no such'", recipe, {"CACHE": "/repo/.cache"}, places())
-    assert [f.code for f in done.findings] == ["path_not_in_worktree"] * 4
-    said = [f.message.split(",")[0] for f in done.findings]
-    assert said == [
-        "command names /repo/none.py",
-        "command names /repo/no such",
-        "out.files.1 names /repo/nothing/there",
-        "$CACHE names /repo/.cache",
-    ]
-    assert "include: none.py" in done.findings[0].hint
-
-
 def test_recipes_and_environments() -> None:
     recipe = {
         "path": "/repo/my data/x",
@@ -128,20 +107,7 @@ def test_the_virtual_environment_and_results_stay() -> None:
     assert done.recipe == {"out": "/repo/out/results"}
     assert done.environment == {"PATH": "/repo/.venv/bin:/wt/s0/b"}
     assert done.findings == ()
-    assert command("/repo/.venv2/x", where).findings
-
-
-def test_inherited_variables_are_mapped_where_they_can_be() -> None:
-    variables = {"PWD": "/repo", "OLDPWD": "/repo/gone", "PATH": "/repo/node_modules/.bin:/repo/b"}
-    variables["MINE"] = "/repo/gone"
-    done = map_launch("", {}, variables, places(), inherited=frozenset({"PWD", "OLDPWD", "PATH"}))
-    assert done.environment == {
-        "PWD": "/wt/s0",
-        "OLDPWD": "/repo/gone",
-        "PATH": "/repo/node_modules/.bin:/wt/s0/b",
-        "MINE": "/wt/s0/gone",
-    }
-    assert [f.message.split(",")[0] for f in done.findings] == ["$MINE names /repo/gone"]
+    assert command("/repo/.venv2/x", where).command == "/wt/s0/.venv2/x"
 
 
 def test_every_spelling_of_the_codebase(tmp_path: Path) -> None:
@@ -157,8 +123,8 @@ def test_every_spelling_of_the_codebase(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("name", ["plain", "with space", "it's", 'a "b" $HOME `x`', "ü\\n(1)&;*"])
-def test_a_shell_reads_the_mapped_path_whatever_is_in_it(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["plain", "jürgen"])
+def test_a_shell_reads_the_mapped_path_however_the_codebase_is_quoted(tmp_path: Path, name: str) -> None:
     worktree = tmp_path / name
     worktree.mkdir()
     (worktree / "x").write_text("found")
@@ -167,8 +133,14 @@ def test_a_shell_reads_the_mapped_path_whatever_is_in_it(tmp_path: Path, name: s
     for written in (shlex.quote(f"{codebase}/x"), f'"{codebase}/x"', f"{escaped}/x", f'"{codebase}"/x'):
         done = command(f'F={written}; cat {written}; cat "$F"', places(str(codebase), str(worktree)))
         said = subprocess.run(["bash", "-c", done.command], capture_output=True, text=True, cwd="/")
-        assert said.stdout.endswith("found"), (done.command, said.stderr)
-        assert said.stdout.startswith("found"), (done.command, said.stderr)
+        assert said.stdout == "foundfound" and done.findings == (), (done.command, said.stderr)
+
+
+@pytest.mark.parametrize("worktree", ["/with space", "/it's", '/a "b" $HOME `x`', "/(1)&;*"])
+def test_a_worktree_that_a_shell_would_not_read_as_one_word_is_refused(worktree: str) -> None:
+    done = map_launch("python /repo/x", {"path": "/repo/x"}, {}, places(worktree=worktree))
+    assert [one.code for one in done.findings] == ["odd_worktree"] and "trees:" in done.findings[0].hint
+    assert done.recipe == {"path": f"{worktree}/x"}
 
 
 def test_the_codebase_may_hold_anything() -> None:

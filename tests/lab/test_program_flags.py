@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.recipes.program_flags import ask_help, flags_of_help, parser_of
+from autoresearch.lab.resolve.launch_command import ask_help, flags_of_help, parser_of
 
 ARGPARSE = """
 import argparse

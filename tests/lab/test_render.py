@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
+from autoresearch.core.blueprint.fields import blueprint_like, default_result_dir
+from autoresearch.core.blueprint.model import Blueprint, Notes
 from autoresearch.core.blueprint.notes import source_of
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.errors import BlueprintError, NotFoundError, UsageError
 from autoresearch.lab import render as room
 from autoresearch.lab.render import data_dir, render, render_blueprint
 
-PLAIN = BlueprintFields(
+PLAIN = Blueprint(
     title="KL 0.02",
     purpose="Ten times the KL coefficient.",
     launch_command="python -m x --conf c.yaml",
@@ -25,23 +26,26 @@ PLAIN = BlueprintFields(
     result_dir="/data/results/kl",
     max_time_s=5400.0,
     first_step_s=90.0,
-    slug="kl-002",
-    trainer="verl",
-    metric="val-core/acc@1",
-    direction="maximize",
-    first_step="kl",
-    keep_children=True,
-    prepare=("make data", "set -e\nmake b\n  make c"),
-    cleanup=("rm -f /tmp/x",),
-    evaluate=("python eval.py", "set -e\npython a.py\npython b.py"),
-    evaluate_s=90.0,
-    env={"A": "1", "B": "two words", "C": ""},
-    requires_env=("TOKEN", "KEY"),
-    include=("data/a b.parquet",),
-    hide=("data/answers",),
-    writable=("/scratch/cache",),
-    launcher="slurm",
-    source=(source_of("jsonl runs/m.jsonl"), source_of("console", 1)),
+    first_step_given=True,
+    notes=Notes(
+        slug="kl-002",
+        trainer="verl",
+        metric="val-core/acc@1",
+        direction="maximize",
+        first_step="kl",
+        keep_children=True,
+        prepare=("make data", "set -e\nmake b\n  make c"),
+        cleanup=("rm -f /tmp/x",),
+        evaluate=("python eval.py", "set -e\npython a.py\npython b.py"),
+        evaluate_s=90.0,
+        env={"A": "1", "B": "two words", "C": ""},
+        requires_env=("TOKEN", "KEY"),
+        include=("data/a b.parquet",),
+        hide=("data/answers",),
+        writable=("/scratch/cache",),
+        launcher="slurm",
+        source=(source_of("jsonl runs/m.jsonl"), source_of("console", 1)),
+    ),
 )
 
 
@@ -49,44 +53,26 @@ def trimmed(text: str) -> str:
     return re.sub(r"\A(\s*\n)+|(\n[^\S\n]*)+\Z", "", text.replace("\r\n", "\n"))
 
 
-def assert_same(fields: BlueprintFields) -> None:
-    text = render_blueprint(fields)
-    b = parse_blueprint(text.encode(), "rendered.md")
-    first = b.first_step_s if b.first_step_given else None
-    said = (b.codebase_dir, b.venv_exe, b.yaml_path, b.result_dir, b.max_time_s, first)
-    assert said == (
-        *(fields.codebase_dir, fields.venv_exe, fields.yaml_path, fields.default_result_dir()),
-        *(fields.max_time_s, fields.first_step_s),
-    )
-    assert b.title == " ".join(fields.title.split())
-    assert b.purpose == fields.purpose.replace("\r\n", "\n").strip()
-    assert trimmed(b.launch_command) == trimmed(fields.launch_command)
-    n = b.notes
-    for key in (
-        "slug",
-        "trainer",
-        "metric",
-        "direction",
-        "first_step",
-        "keep_children",
-        "requires_env",
-        "include",
-    ):
-        assert getattr(n, key) == getattr(fields, key), key
-    assert [trimmed(t) for t in n.prepare] == [trimmed(t) for t in fields.prepare]
-    assert [trimmed(t) for t in n.cleanup] == [trimmed(t) for t in fields.cleanup]
-    assert [trimmed(t) for t in n.evaluate] == [trimmed(t) for t in fields.evaluate]
-    assert n.evaluate_s == fields.evaluate_s
-    assert dict(n.env) == dict(fields.env)
-    assert n.source == fields.source
+def assert_same(blueprint: Blueprint) -> None:
+    b = parse_blueprint(render_blueprint(blueprint).encode(), "rendered.md")
+    assert b.title == " ".join(blueprint.title.split())
+    assert b.purpose == blueprint.purpose.replace("\r\n", "\n").strip()
+    assert trimmed(b.launch_command) == trimmed(blueprint.launch_command)
+    assert b.result_dir == default_result_dir(blueprint)
+    for key in ("codebase_dir", "venv_exe", "yaml_path", "max_time_s", "first_step_s", "first_step_given"):
+        assert getattr(b, key) == getattr(blueprint, key), key
+    for name in ("prepare", "cleanup", "evaluate"):
+        assert [trimmed(t) for t in getattr(b.notes, name)] == [trimmed(t) for t in getattr(blueprint.notes, name)]
+    same = {"text": "", **{name: getattr(blueprint.notes, name) for name in ("prepare", "cleanup", "evaluate")}}
+    assert replace(b.notes, **same) == blueprint.notes
     assert b.findings == ()
 
 
 def test_round_trip() -> None:
     assert_same(PLAIN)
     read = parse_blueprint(render_blueprint(PLAIN).encode(), "rendered.md")
-    assert fields_like(read) == PLAIN
-    assert_same(BlueprintFields(title="t", purpose="p", launch_command="c"))
+    assert blueprint_like(read).notes == PLAIN.notes
+    assert_same(Blueprint(title="t", purpose="p", launch_command="c"))
     assert "ends early" not in render_blueprint(PLAIN)
 
 
@@ -120,19 +106,11 @@ EVIL = [
 def test_round_trip_of_evil_strings(evil: str) -> None:
     line = " ".join(evil.split())
     assert_same(replace(PLAIN, purpose=evil))
-    assert_same(replace(PLAIN, launch_command=f"python x; {evil}", prepare=(evil, evil), cleanup=(evil,)))
-    assert_same(
-        replace(
-            PLAIN,
-            codebase_dir=f"/a/{line}",
-            venv_exe=f"/v {line}",
-            yaml_path=f"y/{line}",
-            result_dir=f"/{line}",
-        )
-    )
-    assert_same(
-        replace(PLAIN, title=line if line[0] not in "-_" else f"x {line}", env={"A": evil}, include=(f"d/{line}",))
-    )
+    assert_same(blueprint_like(PLAIN, launch_command=f"python x; {evil}", prepare=(evil, evil), cleanup=(evil,)))
+    paths = {"codebase_dir": f"/a/{line}", "venv_exe": f"/v {line}", "yaml_path": f"y/{line}", "result_dir": f"/{line}"}
+    assert_same(replace(PLAIN, **paths))  # type: ignore[arg-type]
+    title = line if line[0] not in "-_" else f"x {line}"
+    assert_same(blueprint_like(PLAIN, title=title, env={"A": evil}, include=(f"d/{line}",)))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +127,7 @@ def test_round_trip_of_evil_strings(evil: str) -> None:
 )
 def test_what_cannot_be_written(change: dict[str, object], word: str) -> None:
     with pytest.raises(BlueprintError, match=re.escape(word)):
-        render_blueprint(replace(PLAIN, **change))  # type: ignore[arg-type]
+        render_blueprint(blueprint_like(PLAIN, **change))
 
 
 def test_templates_are_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,46 +1,41 @@
-"""Where the skill is installed: real files, links, copies; nothing of anybody's is lost."""
+"""Where the skill is installed; nothing of anybody's is lost."""
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from autoresearch.errors import ConflictError, UsageError
+from autoresearch.errors import ConflictError
 from autoresearch.lab import skill
 
 REAL = ".agents/skills/autoresearch"
-LINK = ".claude/skills/autoresearch"
+CLAUDE = ".claude/skills/autoresearch"
 
 
-def done(root: Path, **how: object) -> list[str]:
-    return [one.done for one in skill.install(root, **how)]  # type: ignore[arg-type]
+def done(root: Path) -> list[str]:
+    return [one.done for one in skill.install(root)]
 
 
 def listing(root: Path) -> list[str]:
     return sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if not p.is_dir() or p.is_symlink())
 
 
-def test_real_files_and_a_relative_link(tmp_path: Path) -> None:
-    assert done(tmp_path) == ["written", "linked"]
-    assert os.readlink(tmp_path / LINK) == "../../.agents/skills/autoresearch"
-    held = {p.name for p in (tmp_path / REAL).iterdir()}
-    assert held == {"SKILL.md", "references", skill.STAMP}  # no evals: they hold the answers
-    assert (tmp_path / LINK / "references/run.md").read_text() == skill.topic("run").text
-    moved = tmp_path.parent / "moved"
-    tmp_path.rename(moved)
-    assert (moved / LINK / "SKILL.md").is_file()
-    moved.rename(tmp_path)
+def test_it_is_written_where_agents_look(tmp_path: Path) -> None:
+    assert done(tmp_path) == ["written", "written"]
+    for place in (REAL, CLAUDE):
+        assert {p.name for p in (tmp_path / place).iterdir()} == {"SKILL.md", "references", skill.STAMP}, "no evals"
+        assert (tmp_path / place / "references/run.md").read_text() == skill.topic("run").text
 
 
 def test_an_older_version_is_updated_and_not_kept(tmp_path: Path) -> None:
     with mock.patch.object(skill, "_ours", return_value={"SKILL.md": b"old", "references/gone.md": b"x"}):
         done(tmp_path)
     placed = skill.install(tmp_path)
-    assert [(one.done, one.kept) for one in placed] == [("updated", None), ("unchanged", None)]
+    assert [(one.done, one.kept) for one in placed] == [("updated", None)] * 2
     assert not (tmp_path / REAL / "references/gone.md").exists()
     assert not (tmp_path / ".agents/skills-kept").exists()
 
@@ -63,44 +58,18 @@ def test_what_was_edited_is_kept_aside(tmp_path: Path, edit: str) -> None:
     assert done(tmp_path) == ["unchanged", "unchanged"]
 
 
-def test_copies_where_they_are_wanted_or_links_fail(tmp_path: Path) -> None:
-    assert done(tmp_path, copy=True) == ["written", "copied"]
-    assert not (tmp_path / LINK).is_symlink() and (tmp_path / LINK / "SKILL.md").is_file()
-    assert done(tmp_path, copy=True) == done(tmp_path) == ["unchanged", "unchanged"]
-    other = tmp_path / "other"
-    other.mkdir()
-    with mock.patch.object(Path, "symlink_to", side_effect=OSError("no links here")):
-        assert done(other) == ["written", "copied"]
-    assert (other / LINK / "SKILL.md").is_file()
-
-
-def test_a_link_becomes_a_copy_and_an_old_copy_a_link(tmp_path: Path) -> None:
+def test_a_link_of_an_earlier_version_becomes_files(tmp_path: Path) -> None:
     done(tmp_path)
-    assert done(tmp_path, copy=True) == ["unchanged", "copied"]
-    assert (tmp_path / REAL / "SKILL.md").is_file()  # the link was replaced, not what it leads to
-    with mock.patch.object(skill, "_ours", return_value={"SKILL.md": b"old"}):
-        done(tmp_path, copy=True)
-    assert done(tmp_path) == ["updated", "linked"]
-
-
-def test_other_agents_by_name(tmp_path: Path) -> None:
-    assert done(tmp_path, agents=["codex"]) == ["written"]
-    assert not (tmp_path / ".claude").exists()
-    assert done(tmp_path, agents=["qwen", "claude", "gemini"]) == ["unchanged", "linked", "linked"]
-    assert (tmp_path / ".qwen/skills/autoresearch/SKILL.md").is_file()
-    home = tmp_path / "home"
-    home.mkdir()
-    done(home, agents=["windsurf", "cursor"], user=True)
-    assert (home / ".codeium/windsurf/skills/autoresearch").is_symlink()
-    assert (home / ".cursor/skills/autoresearch").is_symlink()
-    with pytest.raises(UsageError, match="emacs"):
-        skill.install(tmp_path, agents=["emacs"])
+    shutil.rmtree(tmp_path / CLAUDE)
+    (tmp_path / CLAUDE).symlink_to("../../.agents/skills/autoresearch")
+    assert done(tmp_path) == ["unchanged", "written"]
+    assert not (tmp_path / CLAUDE).is_symlink() and (tmp_path / REAL / "SKILL.md").is_file()
 
 
 def a_link_elsewhere(root: Path) -> None:
     (root / "mine").mkdir()
     (root / ".claude/skills").mkdir(parents=True)
-    (root / LINK).symlink_to(root / "mine")
+    (root / CLAUDE).symlink_to(root / "mine")
 
 
 def a_link_in_place_of_the_files(root: Path) -> None:
@@ -127,9 +96,9 @@ def test_what_is_in_the_way_stops_it_before_anything_is_written(
 
 def test_a_link_that_leads_nowhere_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".claude/skills").mkdir(parents=True)
-    (tmp_path / LINK).symlink_to("../../gone")
-    assert done(tmp_path) == ["written", "linked"]
-    assert (tmp_path / LINK / "SKILL.md").is_file()
+    (tmp_path / CLAUDE).symlink_to("../../gone")
+    assert done(tmp_path) == ["written", "written"]
+    assert (tmp_path / CLAUDE / "SKILL.md").is_file()
 
 
 def test_folders_that_are_links_themselves(tmp_path: Path) -> None:
@@ -140,8 +109,8 @@ def test_folders_that_are_links_themselves(tmp_path: Path) -> None:
     (tmp_path / ".claude").unlink()
     (tmp_path / "far").mkdir()
     (tmp_path / ".claude").symlink_to("far")
-    assert done(tmp_path) == ["unchanged", "linked"]
-    assert (tmp_path / LINK / "SKILL.md").is_file()
+    assert done(tmp_path) == ["unchanged", "written"]
+    assert (tmp_path / CLAUDE / "SKILL.md").is_file()
 
 
 def test_a_fault_halfway_leaves_what_was_there(tmp_path: Path) -> None:

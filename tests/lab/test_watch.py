@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.runs.watch import Watcher, wait_for_news
-from autoresearch.records.rundir import RunDir, locked, write_json
+from autoresearch.lab.runs.run_status import Watcher, wait_for_news
+from autoresearch.records.files import locked, write_json
+from autoresearch.records.rundir import RunDir
 
 
 def run_dir(path: Path) -> RunDir:
@@ -26,11 +27,6 @@ def run_dir(path: Path) -> RunDir:
 def emit(rundir: RunDir, event: str) -> None:
     with rundir.events.open("ab") as file:
         file.write(json.dumps({"t": 1.0, "s": 2.0, "event": event}).encode() + b"\n")
-
-
-def record_exit(rundir: RunDir) -> None:
-    write_json(rundir.exit_record, {"ending": "finished"})
-    emit(rundir, "recorded")  # as the Runner does, and `lab.runs.adopt` for a dead one
 
 
 def test_an_event_of_any_run_wakes(tmp_path: Path) -> None:
@@ -47,13 +43,6 @@ def test_what_happened_between_construction_and_waiting_is_not_lost(tmp_path: Pa
     watcher = Watcher([run])
     emit(run, "first_step")
     assert watcher.wait(0) == [run]
-
-
-def test_the_exit_record_wakes(tmp_path: Path) -> None:
-    run = run_dir(tmp_path / "a")
-    watcher = Watcher([run])
-    threading.Timer(0.05, record_exit, (run,)).start()
-    assert watcher.wait(120) == [run]
 
 
 @pytest.mark.system

@@ -107,7 +107,7 @@ def test_edit_writes_anew_what_has_no_place_of_its_own() -> None:
 def test_edit_refuses_a_key_that_is_not_there() -> None:
     with pytest.raises(BlueprintError, match="rate"):
         edit(RECIPE, {"rate": 1})
-    assert "rate: 1" in edit(RECIPE, {"rate": 1}, new_keys=True)
+    assert "rate: 1" in edit(RECIPE, {"+rate": 1})
 
 
 @pytest.mark.parametrize(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.launchers import gpus
-from autoresearch.launchers.gpus import Gpu
+from autoresearch.launchers.gpus import GpuRequest
+from autoresearch.runner.gpu_lease import Gpu, lease_path, open_lease, parse, share_path, variables, visible
 
 A = "GPU-0a1b2c3d-1111-2222-3333-444455556666"
 B = "GPU-0a1bffff-1111-2222-3333-444455556666"
@@ -59,43 +59,40 @@ THREE = (gpu(0, A), gpu(1, B), gpu(2, C))
 
 @pytest.mark.parametrize(("text", "expected"), RECORDED.values(), ids=RECORDED)
 def test_recorded_output(text: str, expected: list[tuple[int, str, int | None, int | None]]) -> None:
-    assert [(g.index, g.uuid, g.memory_mib, g.used_mib) for g in gpus.parse(text)] == expected
+    assert [(g.index, g.uuid, g.memory_mib, g.used_mib) for g in parse(text)] == expected
+    assert [g.name for g in parse(f"0, {A}, Some, GPU, 10, 1")] == ["Some, GPU"]
 
 
-def test_the_name_is_kept_whole() -> None:
-    assert [g.name for g in gpus.parse(f"0, {A}, Some, GPU, 10, 1")] == ["Some, GPU"]
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a shell script in the place of nvidia-smi; returns the file with the words that it is called with."""
+
+    def write(script: str) -> Path:
+        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$@\" > '{tmp_path}/asked'\n{script}\n")
+        (tmp_path / "nvidia-smi").chmod(0o755)
+        return tmp_path / "asked"
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return write
 
 
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("script", "found"),
-    [
-        (None, 0),
-        (f"printf '{HEALTHY}'", 2),
-        ("echo 'No devices were found'; exit 6", 0),
-        (f"printf '{LOST}'; exit 15", 2),
-    ],
-    ids=["no nvidia-smi", "healthy", "no device", "one lost"],
+    [(f"printf '{HEALTHY}'", 2), ("echo 'No devices were found'; exit 6", 0), (f"printf '{LOST}'; exit 15", 2)],
+    ids=["healthy", "no device", "one lost"],
 )
-def test_find_asks_the_program(script: str | None, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    if script is not None:
-        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$@\" > '{tmp_path}/asked'\n{script}\n")
-        (tmp_path / "nvidia-smi").chmod(0o755)
-    else:
-        monkeypatch.setenv("PATH", str(tmp_path))
+def test_find_asks_the_program(script: str, found: int, driver: Callable[[str], Path]) -> None:
+    asked = driver(script)
     assert len(gpus.find()) == found
-    if script is not None:
-        asked = (tmp_path / "asked").read_text()
-        assert asked == "--query-gpu=index,uuid,name,memory.total,memory.used --format=csv,noheader,nounits\n"
+    words = "--query-gpu=index,uuid,name,memory.total,memory.used --format=csv,noheader,nounits\n"
+    assert asked.read_text() == words
 
 
 @pytest.mark.system
-def test_the_use_of_gpus_is_what_the_driver_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_use_of_gpus_is_what_the_driver_tells(driver: Callable[[str], Path]) -> None:
     rows = "GPU-a, 0, 97, 31744\nGPU-b, 1, [N/A], [N/A]\nGPU-c, 2, 5, 4\nUnable to determine the device handle\n"
-    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\ncat <<'END'\n{rows}END\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    driver(f"cat <<'END'\n{rows}END")
     first, second = gpus.use(["GPU-a", "GPU-b"])
     assert first == {"index": 0, "load_percent": 97, "used_mib": 31744}
     assert second == {"index": 1, "load_percent": None, "used_mib": None}
@@ -103,44 +100,54 @@ def test_the_use_of_gpus_is_what_the_driver_tells(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.system
-def test_a_hanging_nvidia_smi_is_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 1000\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+def test_without_an_answer_there_is_no_gpu(driver: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    driver("exec sleep 1000")
     monkeypatch.setattr(gpus, "ANSWER_S", 0.1)
-    assert gpus.find() == ()
+    assert gpus.find() == []
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert gpus.find() == []
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """The environment of a machine with three GPUs, of which somebody computes on the first."""
+    monkeypatch.setattr(gpus, "find", lambda: [gpu(0, A, used=5000), *THREE[1:]])
+    return {"AUTORESEARCH_GPU_LEASES": str(tmp_path)}
 
 
 @pytest.mark.parametrize(
-    ("spec", "expected"),
+    ("text", "expected"),
     [
-        ("none", ()), ("None", ()), ("", ()), ("0", ()), ("all", (A, B, C)), ("1", (B,)), ("2", (B, C)),
-        ("0,", (A,)), ("2,0", (C, A)), (" 1 , 2 ", (B, C)), (A, (A,)), (f"{C},{A}", (C, A)), ("GPU-9", (C,)),
-        ("GPU-0a1b2", (A,)), (MIG, (MIG,)), (f"{MIG},1", (MIG, B)),
+        ("none", GpuRequest()), ("None", GpuRequest()), ("", GpuRequest()), ("0", GpuRequest()),
+        ("all", GpuRequest((A, B, C))), ("1", GpuRequest((B, C, A), 1)), ("2", GpuRequest((B, C, A), 2)),
+        ("0,", GpuRequest((A,))), ("2,0", GpuRequest((C, A))), (" 1 , 2 ", GpuRequest((B, C))),
+        (A, GpuRequest((A,))), (f"{C},{A}", GpuRequest((C, A))), ("GPU-9", GpuRequest((C,))),
+        ("GPU-0a1b2", GpuRequest((A,))), (MIG, GpuRequest((MIG,))), (f"{MIG},1", GpuRequest((MIG, B))),
     ],
 )  # fmt: skip
-def test_select(spec: str, expected: tuple[str, ...]) -> None:
-    assert gpus.select(spec, THREE, taken={A}) == expected
+def test_request(three: dict[str, str], text: str, expected: GpuRequest) -> None:
+    assert gpus.request(text, three) == expected
 
 
 @pytest.mark.parametrize(
-    ("spec", "error", "says"),
+    ("text", "error", "says", "hint"),
     [
-        ("3", ConflictError, "3 GPUs are wanted, but 2 of 3 are free"),
-        ("4", EnvironmentUnusable, "4 GPUs are wanted, but this machine has 3"),
-        ("7,", EnvironmentUnusable, "GPU 7 is not on this machine"),
-        ("GPU-777", EnvironmentUnusable, "GPU GPU-777 is not on this machine"),
-        ("GPU-0a1b", EnvironmentUnusable, "GPU-0a1b fits several GPUs"),
-        ("0,0", UsageError, "twice"),
-        (f"0,{A}", UsageError, "twice"),
-        (",", UsageError, "none"),
-        *((word, UsageError, "is no GPU") for word in ("-1", "1.5", "two", "GPU-", "$(x)", "²", "0 1")),
+        ("3", ConflictError, "3 GPUs are wanted, but 2 of 3 are free", "--gpus 2"),
+        ("4", EnvironmentUnusable, "4 GPUs are wanted, and the run may see 3 here", "doctor"),
+        ("7,", EnvironmentUnusable, "GPU 7 is not on this machine", "doctor"),
+        ("GPU-777", EnvironmentUnusable, "GPU GPU-777 is not on this machine", "doctor"),
+        ("GPU-0a1b", EnvironmentUnusable, "GPU-0a1b fits several GPUs", "doctor"),
+        ("0,0", EnvironmentUnusable, "twice", "doctor"),
+        (f"0,{A}", EnvironmentUnusable, "twice", "doctor"),
+        *((word, UsageError, "is no GPU", "indices") for word in (",", "-1", "1.5", "two", "GPU-", "$(x)", "²", "0 1")),
     ],
 )
-def test_select_refuses(spec: str, error: type[AutoresearchError], says: str) -> None:
+def test_request_refuses(
+    three: dict[str, str], text: str, error: type[AutoresearchError], says: str, hint: str
+) -> None:
     with pytest.raises(error, match=says) as raised:
-        gpus.select(spec, THREE, taken={A})
-    assert raised.value.hint
+        gpus.request(text, three)
+    assert hint in raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -150,7 +157,7 @@ def test_select_refuses(spec: str, error: type[AutoresearchError], says: str) ->
 )  # fmt: skip
 def test_what_a_scheduler_left_us(allowed: str | None, expected: tuple[str, ...]) -> None:
     environ = {} if allowed is None else {"CUDA_VISIBLE_DEVICES": allowed}
-    assert tuple(g.uuid for g in gpus.visible(THREE, environ)) == expected
+    assert tuple(g.uuid for g in visible(THREE, environ)) == expected
 
 
 @pytest.mark.parametrize(
@@ -159,87 +166,31 @@ def test_what_a_scheduler_left_us(allowed: str | None, expected: tuple[str, ...]
      (None, None, True), (None, 2000, False), (81559, None, True)],
 )  # fmt: skip
 def test_idle(total: int | None, used: int | None, idle: bool) -> None:
-    assert gpu(0, A, total, used).idle is idle
-
-
-def test_a_threshold_of_ones_own() -> None:
-    assert gpu(0, A, 81559, 9000).is_idle(10_000) and not gpu(0, A, 81559, 9000).is_idle(9000)
-    assert gpu(0, A, 81559, None).is_idle(1)
+    assert gpu(0, A, total, used).is_idle() is idle
+    assert gpu(0, A, total, 9000).is_idle(10_000) and not gpu(0, A, total, 9000).is_idle(9000)
 
 
 @pytest.mark.parametrize(
-    ("uuids", "there", "shown", "warns"),
-    [
-        ((B,), THREE, "1", ""),
-        ((C, A), THREE, "2,0", ""),
-        ((), THREE, "", ""),
-        ((MIG,), THREE, MIG, "MIG slices have no number: vLLM reads numbers only"),
-        ((C,), (THREE[0], THREE[2]), C, "their numbers are uncertain"),
-        ((A,), (), A, "their numbers are uncertain"),
-    ],
-    ids=["one", "two", "none", "a MIG slice", "beside a lost one", "nvidia-smi is silent"],
+    ("uuids", "there", "shown"),
+    [((B,), THREE, "1"), ((C, A), THREE, "2,0"), ((MIG,), THREE, MIG), ((C,), (THREE[0], THREE[2]), C), ((A,), (), A)],
+    ids=["one", "two", "a MIG slice", "beside a lost one", "nvidia-smi is silent"],
 )
 def test_they_are_shown_by_number_where_that_is_certain(
-    uuids: tuple[str, ...], there: tuple[Gpu, ...], shown: str, warns: str
+    uuids: tuple[str, ...], there: tuple[Gpu, ...], shown: str
 ) -> None:
     """vLLM calls int() on each entry of CUDA_VISIBLE_DEVICES."""
-    choice = gpus.GpuChoice(uuids, there)
-    assert choice.variables == {"CUDA_VISIBLE_DEVICES": shown, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    assert [f.code for f in choice.findings] == (["gpus_by_uuid"] if warns else [])
-    assert warns in "".join(f.message for f in choice.findings)
-
-
-@pytest.mark.parametrize(
-    ("allowed", "spec", "shown"),
-    [("1,2", "1", "1"), ("2,1", "all", "2,1"), (C, "1", "2"), (f"{C},{A}", "0,", "0"), (None, "2", "0,1")],
-)
-def test_numbers_are_the_machine_s_below_an_outer_list(
-    allowed: str | None, spec: str, shown: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(gpus, "find", lambda: THREE)
-    environ = {gpus.LEASES_VARIABLE: str(tmp_path), **({} if allowed is None else {"CUDA_VISIBLE_DEVICES": allowed})}
-    assert gpus.choose(spec, environ).variables["CUDA_VISIBLE_DEVICES"] == shown
-
-
-@pytest.mark.parametrize(
-    ("taken", "message", "hint"),
-    [((A, B, C), "1 GPU is wanted, but 0 of 3 are free", "wait"), ((B, C), "but 1 of 3 is free", "--gpus 1")],
-)
-def test_what_is_advised_where_too_few_are_free(taken: tuple[str, ...], message: str, hint: str) -> None:
-    with pytest.raises(ConflictError, match=message) as raised:
-        gpus.select(str(4 - len(taken)), THREE, taken=taken)
-    assert raised.value.hint.endswith(hint)
+    assert variables(uuids, there) == {"CUDA_VISIBLE_DEVICES": shown, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 @pytest.fixture
-def leases(tmp_path: Path) -> Iterator[dict[str, str]]:
-    before = os.umask(0o077)  # a strict user must not shut the others out
-    yield {"AUTORESEARCH_GPU_LEASES": str(tmp_path / "leases")}
-    os.umask(before)
-
-
-def test_lease_files_are_open_to_everybody_and_kept(leases: dict[str, str], tmp_path: Path) -> None:
-    first = gpus.make_leases((A, f"{MIG}/1/0"), leases)
-    assert first == (tmp_path / "leases" / f"{A}.lock", tmp_path / "leases" / f"{MIG}_1_0.lock")
-    inodes = [path.stat().st_ino for path in first]
-    assert gpus.make_leases((A, f"{MIG}/1/0"), leases) == first
-    assert [path.stat().st_ino for path in first] == inodes
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (first[0].parent, *first)] == [0o1777, 0o666, 0o666]
-    assert gpus.lease_path(A, {}) == Path("/var/tmp/autoresearch-gpu") / f"{A}.lock"
-
-
-def test_a_place_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentUnusable, match="Not a directory") as error:
-        gpus.make_leases((A,), {"AUTORESEARCH_GPU_LEASES": str(tmp_path / "file")})
-    assert error.value.code == "no_lease" and "AUTORESEARCH_GPU_LEASES" in error.value.hint
+def leases(tmp_path: Path) -> dict[str, str]:
+    return {"AUTORESEARCH_GPU_LEASES": str(tmp_path / "leases")}
 
 
 @pytest.mark.system
 def test_a_lease_is_held_until_the_last_heir_is_dead(leases: dict[str, str]) -> None:
-    (path, _) = gpus.make_leases((A, B), leases)
+    fd = open_lease(lease_path(A, leases))
     assert not gpus.is_leased(A, leases) and not gpus.is_leased(C, leases)
-    fd = os.open(path, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     heir = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[fd])
     os.close(fd)  # the Runner is dead, its trainer is not
@@ -250,13 +201,10 @@ def test_a_lease_is_held_until_the_last_heir_is_dead(leases: dict[str, str]) -> 
     assert not gpus.is_leased(A, leases)
 
 
-def test_a_gpu_that_is_shared_is_leased_too(leases: dict[str, str], tmp_path: Path) -> None:
-    (path,) = gpus.make_leases((A,), leases, shares=3)
-    shares = [gpus.share_path(path, n) for n in (1, 2, 3)]
-    assert sorted(path.parent.iterdir()) == [path, *shares]
-    assert {stat.S_IMODE(share.stat().st_mode) for share in shares} == {0o666}
+def test_a_gpu_that_is_shared_is_leased_too(leases: dict[str, str]) -> None:
+    path = lease_path(A, leases)
+    fds = [open_lease(one) for one in (path, share_path(path, 2))]
     assert (gpus.shares_held(A, leases), gpus.is_leased(A, leases)) == (0, False)
-    fds = [os.open(p, os.O_RDWR) for p in (path, shares[1])]
     fcntl.flock(fds[0], fcntl.LOCK_SH | fcntl.LOCK_NB)
     fcntl.flock(fds[1], fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert (gpus.shares_held(A, leases), gpus.is_held_alone(A, leases), gpus.is_leased(A, leases)) == (1, False, True)
@@ -266,8 +214,7 @@ def test_a_gpu_that_is_shared_is_leased_too(leases: dict[str, str], tmp_path: Pa
 
 
 def test_looking_takes_nothing(leases: dict[str, str]) -> None:
-    (path,) = gpus.make_leases((A,), leases)
-    fd = os.open(path, os.O_RDWR)
+    fd = open_lease(lease_path(A, leases))
     gpus.is_leased(A, leases)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # would raise
     os.close(fd)

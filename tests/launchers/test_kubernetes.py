@@ -14,7 +14,6 @@ import pytest
 
 from autoresearch.core.run.job_launcher import Declined, Handle, Job
 from autoresearch.core.run.targets import Kind, Target
-from autoresearch.lab.render import manifest
 from autoresearch.launchers.kubernetes import PLACE, RUN, KubernetesLauncher, label_value
 
 pytestmark = pytest.mark.real
@@ -26,7 +25,7 @@ def launcher(kubernetes: Any) -> Callable[..., KubernetesLauncher]:
 
     def make(**options: Any) -> KubernetesLauncher:
         place = Target("kubernetes", Kind.KUBERNETES, 2, kubernetes.options(**options))
-        return KubernetesLauncher(place, dict(os.environ), manifest)
+        return KubernetesLauncher(place, dict(os.environ))
 
     return make
 

@@ -65,7 +65,7 @@ RULE = "Pod default/j-0 has condition DisruptionTarget matching FailJob rule at 
         (job(BACKOFF), [ended("Error", 143, reason="DeadlineExceeded")], (OVER, Ending.MAX_TIME, "walltime")),
         (job(BACKOFF), [ended("Error", 143, reason="Evicted")], (OVER, Ending.LOST, "preempted")),
         (job(BACKOFF), [ended("Error", 137, reason="NodeLost")], (OVER, Ending.LOST, "node_failed")),
-        (job(BACKOFF), [ended("OOMKilled", 137)], (OVER, Ending.CRASHED, "out_of_memory")),
+        (job(BACKOFF), [ended("OOMKilled", 137)], (OVER, Ending.CRASHED, "memory")),
         (job(BACKOFF), [ended("StartError", 128)], (OVER, Ending.LAUNCH_FAILED, "no_start")),
         (job("PodFailurePolicy", message=RULE), [], (OVER, Ending.LOST, "preempted")),
         (

@@ -2,71 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import platform
-import shutil
 from pathlib import Path
 
 import pytest
 
+from autoresearch.commands.doctor import machine_findings
 from autoresearch.core.blueprint.finding import Severity
-from autoresearch.launchers import host, program
-from autoresearch.launchers.host import Disk, Surroundings
-from autoresearch.launchers.tmux import TmuxLauncher
+from autoresearch.launchers import program
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Surroundings:
-    (tmp_path / ".git").mkdir()
-    return host.look([tmp_path / "not" / "yet"], git_directory=tmp_path / ".git", environ={"CLAUDECODE": "1"})
-
-
-@pytest.mark.system
-def test_the_facts_of_this_machine(here: Surroundings, tmp_path: Path) -> None:
-    assert here.python == platform.python_version()
-    assert here.tmux and here.tmux[0].isdecimal() and here.git[0].isdecimal()
-    assert here.driven_by == "claude-code"
-    assert here.git_directory_writable is True
-    (disk,) = here.disks
-    assert (disk.directory, disk.existing, disk.writable) == (tmp_path / "not" / "yet", tmp_path, True)
-    assert abs(disk.free_bytes - shutil.disk_usage(tmp_path).free) < 1 << 30
-    assert host.look(environ={}).git_directory_writable is None
-
-
-@pytest.mark.system
-def test_a_good_machine_has_no_findings(here: Surroundings, tmux_socket: str) -> None:
-    roomy = tuple(dataclasses.replace(disk, free_bytes=1 << 30) for disk in here.disks)
-    assert host.findings(dataclasses.replace(here, disks=roomy), TmuxLauncher(tmux_socket)) == []
-    assert not Path(tmux_socket).exists()  # looking starts no server
-
-
-@pytest.mark.system
 @pytest.mark.parametrize(
-    ("worse", "severity", "code"),
+    ("git", "existing", "free", "said"),
     [
-        ({"python": "3.10.12"}, Severity.ERROR, "old_python"),
-        ({"git": ""}, Severity.WARNING, "no_git"),
-        ({"git_directory_writable": False}, Severity.ERROR, "git_read_only"),
-        ({"disks": (Disk(Path("/a/b"), Path("/a"), 1 << 40, writable=False),)}, Severity.ERROR, "not_writable"),
-        ({"disks": (Disk(Path("/a/b"), Path("/a"), (1 << 30) - 1, writable=True),)}, Severity.WARNING, "low_disk"),
+        ("2.39", "", 1 << 30, []),
+        ("", "", 1 << 30, [(Severity.WARNING, "no_git")]),
+        ("2.39", "/proc", 1 << 40, [(Severity.ERROR, "not_writable")]),
+        ("2.39", "", (1 << 30) - 1, [(Severity.WARNING, "low_disk")]),
     ],
 )
 def test_each_thing_that_is_wrong_is_said_once(
-    worse: dict[str, object], severity: Severity, code: str, here: Surroundings, tmux_socket: str
+    tmp_path: Path, git: str, existing: str, free: int, said: list[tuple[Severity, str]]
 ) -> None:
-    bad = dataclasses.replace(dataclasses.replace(here, disks=()), **worse)  # type: ignore[arg-type]
-    (finding,) = host.findings(bad, TmuxLauncher(tmux_socket))
-    assert (finding.severity, finding.code) == (severity, code)
-    assert finding.message and (finding.hint or finding.where)
-
-
-def test_a_disk_is_looked_at_where_the_place_is_not_there_yet(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert host.disk(tmp_path / "file" / "x").existing == tmp_path
-    assert host.disk(Path("relative/and/missing")).existing == Path.cwd()
-    read_only = host.disk(Path("/proc/x"))
-    assert (read_only.writable, read_only.free_bytes) == (False, 0)
+    disks = {tmp_path / "not" / "yet": (Path(existing or tmp_path), free)}
+    assert [(one.severity, one.code) for one in machine_findings(git, disks)] == said
+    assert not list(tmp_path.iterdir())
 
 
 SAID = {

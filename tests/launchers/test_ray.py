@@ -14,28 +14,17 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import Declined, Handle, Job, JobState, Unreachable
 from autoresearch.core.run.targets import Kind, Target
 from autoresearch.errors import UsageError
-from autoresearch.launchers import ray, ray_api
+from autoresearch.lab.remote_files.upload import runner_files
+from autoresearch.launchers import ray
 from autoresearch.launchers.ray import RayLauncher
 from autoresearch.launchers.registry import check, pinned
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def launcher(
-    fake: Any, clock: Clock | None = None, environ: dict[str, str] | None = None, **options: Any
-) -> RayLauncher:
+def launcher(fake: Any, environ: dict[str, str] | None = None, **options: Any) -> RayLauncher:
     place = Target("ray", Kind.RAY, 1, {"address": fake.address, **options})
-    return RayLauncher(place, {**ENV, **(environ or {})}, clock or Clock())
+    return RayLauncher(place, {**ENV, **(environ or {})})
 
 
 def job(run: str = "lr-abc123", **changes: Any) -> Job:
@@ -58,11 +47,10 @@ def test_what_is_submitted(fake_ray: Any, eventually: Any) -> None:
     fake_ray.token = "secret"
     handle = launcher(fake_ray, environ={"RAY_AUTH_TOKEN": "secret"}).submit(job())
     said = fake_ray.jobs["ajet_lr-abc123"].said
-    assert handle == Handle("lr-abc123", "ajet_lr-abc123") and "secret" not in json.dumps(said)
+    assert handle.native == "ajet_lr-abc123" and "secret" not in json.dumps(said)
     assert said["entrypoint"] == "exec env AUTORESEARCH_RUN_ID=lr-abc123 true"
     assert said["metadata"]["autoresearch_run"] == "lr-abc123"
-    wait = said["runtime_env"]["env_vars"].pop("RAY_JOB_STOP_WAIT_TIME_S")
-    assert int(wait) > 5 and said["runtime_env"]["env_vars"] == {ray_api.MARK: "ajet_lr-abc123"}
+    assert int(said["runtime_env"]["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) > 5
 
 
 def test_what_a_driver_reserves(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,19 +99,11 @@ def test_what_a_proxy_says_is_neither_a_job_nor_a_refusal(
     assert one.submit(job(again=True)).native in fake_ray.jobs
 
 
-@pytest.mark.parametrize(("pause_s", "tries"), [(8.0, 8), (100.0, ray.AGENT_TRIES - 1)])
-def test_no_agent_is_waited_for_and_then_named(fake_ray: Any, pause_s: float, tries: int) -> None:
-    """A minute, and a few tries however long these take."""
+def test_a_head_without_an_agent_is_waited_for(fake_ray: Any) -> None:
     fake_ray.no_agent = True
-    clock = Clock()
-    one = launcher(fake_ray, clock)
-    for _ in range(tries):
-        with pytest.raises(Unreachable) as silent:
-            one.submit(job())
-        assert silent.value.code == "no_agent"
-        clock.now += pause_s
-    with pytest.raises(Declined, match="--dashboard-agent-listen-port"):
-        one.submit(job())
+    with pytest.raises(Unreachable) as silent:
+        launcher(fake_ray).submit(job())
+    assert silent.value.code == "no_agent" and "--dashboard-agent-listen-port" in silent.value.hint
 
 
 def test_a_request_that_ray_does_not_understand_is_declined(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,74 +200,17 @@ def test_a_word_that_nobody_knows_decides_nothing() -> None:
     assert ray.observation({"status": "HIBERNATING"}).state is JobState.UNKNOWN
 
 
-# -- what is left -----------------------------------------------------------------------------------------------------
-
-KEEPER = {
-    "actor_id": "1f797ac8dc34fd529598004102000000",
-    "class_name": "A",
-    "state": "ALIVE",
-    "job_id": "02000000",
-    "name": "keeper",
-    "ray_namespace": "mine",
-    "serialized_runtime_env": '{"env_vars": {"AUTORESEARCH_RAY_JOB": "ajet_r"}}',
-    "is_detached": True,
-}
-SUPERVISOR = {
-    "class_name": "JobSupervisor",
-    "state": "PENDING_CREATION",
-    "job_id": "01000000",
-    "name": "_ray_internal_job_actor_ajet_r",
-    "ray_namespace": "SUPERVISOR_ACTOR_RAY_NAMESPACE",
-    "serialized_runtime_env": "{}",
-    "is_detached": True,
-}
-GROUP = {"placement_group_id": "9c3c", "creator_job_id": "02000000", "state": "CREATED", "is_detached": True}
-
-
-def test_what_is_ours_is_found(fake_ray: Any) -> None:
-    others = [
-        {**KEEPER, "name": "dead", "state": "DEAD"},
-        {**KEEPER, "name": "dies_with_its_driver", "is_detached": False},
-        {**KEEPER, "name": "of_another", "job_id": "03", "serialized_runtime_env": '{"env_vars": {"X": "ajet_r"}}'},
-        {**SUPERVISOR, "name": "_ray_internal_job_actor_ajet_r2"},
-    ]
-    fake_ray.state = {
-        "actors": [KEEPER, SUPERVISOR, *others],
-        "placement_groups": [GROUP, {**GROUP, "placement_group_id": "8", "creator_job_id": "03"}],
-    }
-    left = ray_api.left_by(launcher(fake_ray).api, "ajet_r", {"job_id": "02000000"})
-    names = [("keeper", "mine"), ("_ray_internal_job_actor_ajet_r", "SUPERVISOR_ACTOR_RAY_NAMESPACE")]
-    assert left == ray_api.Left(tuple(names), ("9c3c",))
-    assert str(left).startswith("actor keeper, ")
-
-
-@pytest.mark.system
-def test_what_cannot_be_freed_is_told(fake_ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Ray runs here, so that the small job fails: the sentence says what is still there. Nothing of it stays."""
-    one = launcher(fake_ray)
-    handle = one.submit(job("r"))
-    fake_ray.until_over("ajet_r")
-    fake_ray.state["actors"] = [KEEPER]
-    monkeypatch.setattr(ray_api, "FREED_S", 1.0)
-    assert one.forget(handle) == "still on Ray, and could not be freed: actor keeper"
-    assert not fake_ray.jobs
-
-
-@pytest.mark.system
-def test_actors_that_are_meant_to_stay(fake_ray: Any) -> None:
-    one = launcher(fake_ray, keep_actors="yes")
-    handle = one.submit(job("r"))
-    fake_ray.until_over("ajet_r")
-    fake_ray.state["actors"] = [KEEPER]
-    assert one.forget(handle) == "" and fake_ray.asked["GET /api/v0/actors"] == 0
-
-
 @pytest.mark.system
 def test_what_a_killed_runner_left_is_ended(fake_ray: Any, eventually: Any, tmp_path: Path) -> None:
     """Its supervisor died and it with that: the trainer, in a session of its own, is found by the run id."""
     start = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 600' & sleep 600"
     one = launcher(fake_ray)
-    handle = one.submit(job("lone-abc123", argv=("sh", "-c", start)))
+    runner = tmp_path / "runner_of_test"
+    runner.mkdir()
+    for name, data in runner_files().items():
+        (runner / name).write_bytes(data)
+    (runner / "__main__.py").write_text(f"import os; os.execvp('sh', ['sh', '-c', {start!r}])")
+    handle = one.submit(job("lone-abc123", argv=(sys.executable, "-S", str(runner), str(tmp_path))))
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     pid = int((tmp_path / "pid").read_text())
     fake_ray.jobs["ajet_lone-abc123"].process.kill()

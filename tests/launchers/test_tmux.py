@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
-from autoresearch.launchers import tmux, tmux_session
+from autoresearch.launchers import tmux
 from autoresearch.launchers.program import is_older, version
 from autoresearch.launchers.tmux import SessionInfo, TmuxLauncher
+from tests.processes import is_dead
 
 pytestmark = pytest.mark.system
 
@@ -58,13 +59,6 @@ def tell(socket: str, *words: str) -> str:
 def environment_of(pid: int) -> dict[str, str]:
     lines = Path(f"/proc/{pid}/environ").read_text().split("\0")
     return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-def is_over(pid: int) -> bool:
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return True
 
 
 def busy(launcher: TmuxLauncher) -> list[str]:
@@ -132,7 +126,7 @@ def test_a_session_runs_its_argv_where_and_with_what_it_was_told(
     assert info.session == "ajet_x_1" and info.socket == launcher.socket and info.launcher == "tmux"
     assert info.attach == f"tmux -S {launcher.socket} attach -t '=ajet_x_1'"
     again = SessionInfo.read(json.loads(json.dumps(dataclasses.asdict(info))))
-    assert again == info and again.pane_pid == info.pane_pid
+    assert again == info
 
 
 def test_one_word_is_a_program_and_not_a_line_for_a_shell(
@@ -149,15 +143,6 @@ def test_what_cannot_be_started_is_refused_before_tmux_is_asked(launcher: TmuxLa
     for name in ("", "x", "ajet_", "ajet_a.b", "ajet_a:b", "ajet_a b", "ajet_$(x)", "ajet_" + "x" * 61, "ajet_x\n"):
         with pytest.raises(UsageError):
             launcher.start(name, ["true"], cwd=tmp_path, environment={})
-    for argv, environment in (
-        ([], {}),
-        (["a\0"], {}),
-        (["a"], {"K": "\0"}),
-        (["a"], {"A B": "c"}),
-        (["a"], {"A=": ""}),
-    ):
-        with pytest.raises(UsageError):
-            launcher.start("ajet_x", argv, cwd=tmp_path, environment=environment)
     with pytest.raises(EnvironmentUnusable) as no_directory:
         launcher.start("ajet_x", ["true"], cwd=tmp_path / "gone", environment={})
     assert no_directory.value.code == "no_directory"
@@ -188,7 +173,7 @@ def test_sessions_without_a_server_without_tmux_and_on_another_server(
     assert launcher.exists(first) and busy(launcher) == ["ajet_x_1"]
     launcher.close(first)
     assert not launcher.exists(first) and launcher.list_ours() == []
-    eventually(lambda: is_over(first.server_pid))  # one that is about to end takes no session
+    eventually(lambda: is_dead(first.server_pid))  # one that is about to end takes no session
     tell(launcher.socket, "new-session", "-d", "-s", "mine")  # the ids start again: $0, %0
     second = start("ajet_x_1")
     assert (second.session_id, second.pane_id) == (first.session_id, first.pane_id)
@@ -219,14 +204,6 @@ def test_a_server_that_does_not_answer_is_unknown(
         os.kill(info.server_pid, signal.SIGCONT)
     monkeypatch.setattr(tmux, "ANSWER_S", 60.0)
     assert launcher.exists(info)
-
-
-def test_a_socket_that_a_cleaner_removed_is_mended(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
-    info = start("ajet_x_1")
-    Path(launcher.socket).unlink()
-    assert "No such file" in tell(launcher.socket, "list-sessions")
-    assert launcher.exists(info)
-    assert "ajet_x_1" in tell(launcher.socket, "list-sessions")
 
 
 def test_close_ends_one_session_and_no_other(start: Callable[..., SessionInfo], launcher: TmuxLauncher) -> None:
@@ -260,10 +237,11 @@ def test_the_server_we_start_says_nothing_of_us_and_is_an_ordinary_one(
     theirs = environment_of(info.server_pid)
     assert not theirs.keys() & {"AUTORESEARCH_RUN_ID", "TMUX", "TMUX_PANE", "CLAUDECODE", "CODEX_THREAD_ID"}
     assert Path(f"/proc/{info.server_pid}/cwd").readlink() == Path("/")
-    eventually(lambda: environment_of(info.pane_pid).get("AUTORESEARCH_RUN_ID") == "inner")
+    (pid,) = launcher.living_pids(info.session) or ()
+    eventually(lambda: environment_of(pid).get("AUTORESEARCH_RUN_ID") == "inner")
     assert tell(launcher.socket, "list-sessions", "-F", "#S") == "ajet_ray-python_1"  # the keeper is gone
     assert launcher.close(info) is True
-    eventually(lambda: is_over(info.server_pid))
+    eventually(lambda: is_dead(info.server_pid))
 
 
 @pytest.mark.parametrize("theirs", [False, True], ids=["our server", "the person's server"])
@@ -280,9 +258,9 @@ def test_a_server_outlives_our_last_session_until_we_have_looked(
     tell(launcher.socket, "kill-session", "-t", "=ajet_x_2")
     for _ in range(3):
         assert tell(launcher.socket, "list-sessions") == ""  # it is there and has none
-    assert not is_over(infos[1].server_pid)
+    assert not is_dead(infos[1].server_pid)
     assert launcher.close(infos[1]) is False
-    eventually(lambda: is_over(infos[1].server_pid))
+    eventually(lambda: is_dead(infos[1].server_pid))
 
 
 @pytest.mark.parametrize("value", ["on", "off"])
@@ -403,7 +381,7 @@ def test_a_pane_closes_by_itself_when_its_day_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No process of ours waits for it; what a person opened in its session, or started again in it, stays."""
-    monkeypatch.setattr(tmux_session, "READABLE_S", 1)
+    monkeypatch.setattr(tmux, "READABLE_S", 1)
     kept, gone = start("ajet_x_1", "cat"), start("ajet_x_2", "true", "really")
     beside, again = start("ajet_x_3", "true", "really"), start("ajet_x_4", "true", "really")
     tell(launcher.socket, "new-window", "-d", "-t", "=ajet_x_3:", "sleep", "1000")
@@ -455,7 +433,7 @@ def test_a_keeper_whose_cli_was_killed_goes_by_itself(
     monkeypatch.setattr(tmux, "KEEPER_S", 3)  # it is to be seen alive before
     with launcher._server():
         pid = int(tell(launcher.socket, "display-message", "-p", "#{pid}"))
-        eventually(lambda: is_over(pid))
+        eventually(lambda: is_dead(pid))
 
 
 def test_a_session_that_was_announced_but_is_gone_is_an_error(

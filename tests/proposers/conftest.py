@@ -36,14 +36,13 @@ class Campaign:
             attempt = Attempt(len(self.attempts) + 1, idea)
             self.attempts.append(attempt)
             if self.score is not None:
-                self.settle(proposer, len(self.attempts) - 1, self.score({**self.baseline, **idea.overrides}))
+                self.settle(len(self.attempts) - 1, self.score({**self.baseline, **idea.overrides}))
         return idea
 
-    def settle(self, proposer: Proposer, place: int, value: float | None) -> None:
+    def settle(self, place: int, value: float | None) -> None:
         was = self.attempts[place]
         status = "crash" if value is None else "keep"
         self.attempts[place] = Attempt(was.index, was.hypothesis, status, value, 1)
-        proposer.tell(self.attempts[place])
 
     def run(self, proposer: Proposer, ideas: int) -> list[Hypothesis]:
         for _ in range(ideas):

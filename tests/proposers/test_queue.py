@@ -39,7 +39,7 @@ def test_every_word_of_an_entry(queue: Any, tmp_path: Path) -> None:
     entry = (
         "- {slug: Wide Clip, sentence: a wider clip, overrides: {actor: {clip: 1e-1}, lr: 0.1}, parent: baseline,\n"
         "   files: {src/reward.py: {from: new/reward.py}, a.txt: hello}, patches: [a.diff], blueprint: b.md,\n"
-        "   expected: one point, simpler: true, smoke: true}\n"
+        "   expected: one point}\n"
     )
     idea = queue(entry).ask([])
     assert idea.slug == idea.token == "wide-clip"
@@ -48,8 +48,6 @@ def test_every_word_of_an_entry(queue: Any, tmp_path: Path) -> None:
     assert idea.files == {"src/reward.py": "def reward(): ...\n", "a.txt": "hello"}
     assert idea.patches == (DIFF,)
     assert idea.blueprint.startswith("# Longer")
-    assert idea.simpler
-    assert idea.smoke
     assert idea.proposer == "queue"
 
 
@@ -104,7 +102,6 @@ def test_a_name_that_another_idea_has_gets_a_number(queue: Any, campaign: Any) -
         ("- {titel: a, set: {lr: 1}}", "`titel` is no key of an entry; write `slug`"),
         ("- {set: {lr: 1}, slug: a, title: b}", "`title` is no key of an entry; write `slug`"),
         ("- {overrides: [lr]}", "`overrides` is no mapping"),
-        ("- {overrides: {lr: 1}, simpler: maybe}", "`simpler` is neither true nor false"),
         ("- {overrides: {lr: 1}, slug: 3}", "`slug` is no text"),
         ("- {slug: baseline, overrides: {lr: 1}}", "cannot be called `baseline`"),
         ("- {overrides: {lr: 1}, parent: nobody}", "its parent `nobody` is no idea of this campaign yet"),
@@ -176,7 +173,7 @@ ideas:
   overrides: {lr: 1}
 - slug: wrong
   fils: {a: b}
-  simpler: maybe
+  expected: 1
   files:
     ../x: text
 - {slug: good, overrides: {lr: 2}}
@@ -192,7 +189,7 @@ def test_all_of_it_is_checked_at_once_with_lines(queue: Any) -> None:
     waiting.check(fits=lambda idea: "the recipe has no key rate" if "rate" in idea.overrides else "")
     assert [str(finding).replace("ideas.yaml:", "").replace(" error: entry", "") for finding in waiting.faults()] == [
         "5: 2: `fils` is no key of an entry; write `files`",
-        "6: 2: `simpler` is neither true nor false",
+        "6: 2: `expected` is no text; put it in quotes",
         "8: 2: ../x is no path inside the repository",
         "9: 3: it is called like entry 1: `good`",
         "10: 4: its parent `late` stands behind it; put it before",

@@ -14,7 +14,7 @@ import pytest
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint
-from autoresearch.core.campaign.proposer import Attempt
+from autoresearch.core.campaign.proposer import Attempt, ProposerInputs
 from autoresearch.core.campaign.space import Space, read_space
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.proposers.tpe import Tpe
@@ -26,7 +26,7 @@ SPACE = read_space(
         "lr": {"low": 1e-4, "high": 1e-1, "log": True},
         "g": [16, 4, 8],
         "agg": ["token", "seq"],
-        "steps": {"value": 80},
+        "steps": [80],
         "t": {"low": 0.5, "high": 1.5, "step": 0.25},
     }
 )
@@ -39,7 +39,7 @@ def score(recipe: dict[str, Any]) -> float:
 @pytest.fixture
 def tpe() -> Callable[..., Tpe]:
     def make(space: Space = SPACE, objective: Objective = UP, **more: Any) -> Tpe:
-        return Tpe(space, objective, **{"baseline": BASE, **more})
+        return Tpe(ProposerInputs(objective, lambda data, name: None, space=space, **{"baseline": BASE, **more}))
 
     return make
 
@@ -78,7 +78,6 @@ def test_the_ideas_of_others_are_learnt_from_where_they_are_points(tpe: Any, cam
             Hypothesis("on-best", "", overrides=whole, proposer="queue"),
             Hypothesis("unclear", "", overrides={"lr": 0.03}, proposer="queue"),  # on top of which best?
             Hypothesis("code", "", overrides={"lr": 0.04}, files={"a": "b"}, **mine),
-            Hypothesis("smoke", "", overrides={"lr": 0.05}, smoke=True, **mine),
             Hypothesis("outside", "", overrides={"lr": 1.0}, **mine),
         ),
         2,
@@ -98,7 +97,7 @@ def test_what_it_learns_of_each_status(tpe: Any, campaign: Any) -> None:
     running, proposer = campaign(None, BASE), tpe()
     ideas = running.run(proposer, 7)
     results = [("keep", 0.5), ("discard", 0.25), ("crash", None), ("skipped", None), ("discard", math.nan)]
-    results += [("pruned", 0.125), ("", None)]
+    results += [("screened", 0.125), ("", None)]
     attempts = [Attempt(n, idea, *result) for n, (idea, result) in enumerate(zip(ideas, results, strict=True), 2)]
     states = [("COMPLETE", 0.5), ("COMPLETE", 0.25), ("PRUNED", None), ("PRUNED", None), ("PRUNED", None)]
     assert learnt(tpe(), attempts) == [*states, ("RUNNING", None)]
@@ -136,7 +135,7 @@ def test_optuna_is_not_imported_before_the_first_ask() -> None:
     text = (
         "import sys; from autoresearch.proposers.registry import *\n"
         "from autoresearch.core.campaign.space import read_space\n"
-        "inputs = ProposerInputs(Objective('x'), None, space=read_space({'a': [1, 2]}))\n"
+        "inputs = ProposerInputs(None, None, space=read_space({'a': [1, 2]}))\n"
         "proposer('tpe', inputs); print('optuna' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout.split() == ["False"]

@@ -1,20 +1,16 @@
-"""The console sink: only the lines that matter are parsed, in order, wherever chunks end."""
+"""A log read in constant memory, whatever its lines look like, and the pages of trackers that it names."""
 
 from __future__ import annotations
 
 import re
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from autoresearch.core.metrics.line_reader import KnownLines
-from autoresearch.core.metrics.signal import Reading, SignalKind, SignalPattern
-from autoresearch.core.run.trainer import Source, SourceFormat
+from autoresearch.core.metrics.signal import KnownLines, Reading, SignalKind, SignalPattern
 from autoresearch.readers import console
-from autoresearch.readers.console import read_whole_log, tail_lines
-from autoresearch.readers.read import read_source
-from autoresearch.trainers.registry import by_name
+from autoresearch.readers.console import MOST_URLS, read_whole_log, run_urls, tail_lines
+from autoresearch.runner.text import plain
 
 PATTERNS = (
     SignalPattern(SignalKind.STEP, r"(?:^|\])step:(?P<step>\d+) (?P<x>[\d.]+)$", needles=("step:",), whole=True),
@@ -75,20 +71,6 @@ def test_carriage_returns_only(tmp_path: Path) -> None:
     assert read(path) == [("s", 1, 1.0), ("s", 2, 2.0), ("s", 3, 3.0)]
 
 
-def test_memory_does_not_grow_with_the_log(tmp_path: Path) -> None:
-    path = tmp_path / "run.log"
-    with path.open("wb") as file:
-        for n in range(24):
-            file.write(b"a line of no meaning at all, as most of them are\n" * 20_000)
-            file.write(b"step:%d 0.5\n" % n)
-    tracemalloc.start()
-    count = sum(1 for _ in read_console(path))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert count == 24
-    assert peak < path.stat().st_size / 3
-
-
 def test_missing_and_binary(tmp_path: Path) -> None:
     assert read(tmp_path / "none.log") == []
     path = tmp_path / "run.log"
@@ -104,30 +86,71 @@ def test_tail_lines(tmp_path: Path) -> None:
     assert tail_lines(tmp_path / "none.log") == []
 
 
-STEP = "step:{n} - actor/kl_loss:0.1 - critic/rewards/mean:0.{n}"
-
-
-@pytest.mark.parametrize(
-    ("trainer", "before"),
-    [*(("verl", text) for text in ("\ufeff", "Saving checkpoint...   ", "Saving checkpoint...")), ("verl", "bar]")],
-)
-def test_what_is_glued_before_a_step_does_not_hide_it(tmp_path: Path, trainer: str, before: str) -> None:
-    (tmp_path / "run.log").write_text(before + STEP.format(n=1) + "\n")
-    found = read_source(Source(SourceFormat.CONSOLE, "run.log"), tmp_path, 0, by_name(trainer), ended=True)
-    assert ([reading.step for reading in found.readings], found.warnings) == ([1], ())
-
-
-@pytest.mark.parametrize("trainer", ["verl", "generic"])
-@pytest.mark.parametrize("end", [STEP.format(n=3)[:30] + "\n", STEP.format(n=3)])
-def test_a_last_line_that_is_cut_is_said(tmp_path: Path, trainer: str, end: str) -> None:
-    (tmp_path / "run.log").write_text(f"{STEP.format(n=1)}\n{STEP.format(n=2)}\n{end}")
-    found = read_source(Source(SourceFormat.CONSOLE, "run.log"), tmp_path, 0, by_name(trainer))
-    assert max(found.points("critic/rewards/mean")) == 2
-    assert "ends with a line that is cut" in found.warnings[0]
-
-
 def test_a_last_line_without_its_newline_counts_once_its_writer_ended(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text("step:1 0.1\n[rank0]: step:2 0.4")
     for ended, steps in ((False, [1]), (True, [1, 2])):
         assert [reading.step for reading in read_console(log, ended=ended)] == steps
+
+
+def test_plain_is_bounded_and_clean() -> None:
+    dirty = b"\x1b[31mboom\x1b[0m\x00\x07 \x1b]0;title\x07" + "é".encode() + b"\xff" + b"x" * 10_000
+    clean = plain(dirty)
+    assert clean.startswith("boom é")
+    assert len(clean) == 300
+    assert clean.isprintable()
+
+
+HEX = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("wandb: 🚀 View run at https://wandb.ai/team/proj/runs/1a2b3c4d", "https://wandb.ai/team/proj/runs/1a2b3c4d"),
+        (
+            "wandb: 🚀 View run warm-3 at: https://wandb.ai/team/p.q/runs/1a2b3c4d\r",
+            "https://wandb.ai/team/p.q/runs/1a2b3c4d",
+        ),
+        (
+            "\x1b[36m(TaskRunner pid=7)\x1b[0m wandb: View run at \x1b[34m\x1b[4mhttps://wandb.ai/a/b/runs/xyz123\x1b[0m",
+            "https://wandb.ai/a/b/runs/xyz123",
+        ),
+        ("wandb: View run at https://wandb.corp.io:8080/a/b/runs/zz9", "https://wandb.corp.io:8080/a/b/runs/zz9"),
+        (
+            "swanlab: 🚀 View run n at https://swanlab.cn/@user/pro-ject/runs/abc123xyz/chart",
+            "https://swanlab.cn/@user/pro-ject/runs/abc123xyz",
+        ),
+        ("https://swanlab.cn/@user/proj/runs/abc123", "https://swanlab.cn/@user/proj/runs/abc123"),
+        ("swanlab: View run at http://10.0.0.7:8000/@me/proj/runs/q1w2", "http://10.0.0.7:8000/@me/proj/runs/q1w2"),
+        (
+            f"🏃 View run x at: http://mlflow:5000/#/experiments/7/runs/{HEX}",
+            f"http://mlflow:5000/#/experiments/7/runs/{HEX}",
+        ),
+        ("wandb: View run at https://wandb.ai/a/b/runs/x1y?apiKey=0123456789", "https://wandb.ai/a/b/runs/x1y"),
+        ("wandb: View run at https://me:s3cret@wandb.corp.io/a/b/runs/x1y", "https://wandb.corp.io/a/b/runs/x1y"),
+    ],
+)
+def test_found(line: str, wanted: str) -> None:
+    assert run_urls(f"before\n{line}\nafter".encode()) == (wanted,)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wandb: ⭐️ View project at https://wandb.ai/team/proj",
+        "wandb: Run data is saved locally in /x/wandb/offline-run-20261121_163615-whole1",
+        "response: as in https://wandb.ai/team/proj/runs/1a2b3c4d you see",
+        "see https://github.com/a/b/actions/runs/123456",
+        "https://github.com/a/b/actions/runs/123456",
+        "swanlab: 🌟 Run `swanlab watch /x/swanlog`",
+    ],
+)
+def test_not_found(line: str) -> None:
+    assert run_urls(line.encode()) == ()
+
+
+def test_each_once_and_at_most_eight() -> None:
+    lines = [f"wandb: View run at https://wandb.ai/a/b/runs/run{n}" for n in range(20)]
+    found = run_urls("\n".join([lines[0], *lines]).encode())
+    assert found == tuple(f"https://wandb.ai/a/b/runs/run{n}" for n in range(MOST_URLS))

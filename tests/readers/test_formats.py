@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.readers.read import SourceReadings, read_source
 from autoresearch.runner.event_log import EventLog
@@ -61,6 +60,14 @@ def test_the_runner_sees_the_same_steps_however_the_log_grows(sample: Sample, tm
         assert steps in {(one.first, one.last) for one in sample.steps}
 
 
+def test_an_error_that_is_printed_again_and_again_is_told_once(tmp_path: Path) -> None:
+    again = "Traceback (most recent call last):\nValueError: 1\n" * 500
+    (tmp_path / "log").write_text(again + "CUDA error: out of memory\n")
+    heard(tmp_path / "log", tmp_path / "run", 1)
+    told = [line for line in (tmp_path / "run/events.jsonl").read_text().splitlines() if '"event": "error"' in line]
+    assert len(told) == 2 and "out of memory" in told[1]
+
+
 @pytest.mark.parametrize("path", NEAR_MISSES, ids=lambda path: path.stem)
 def test_output_without_steps_has_none(path: Path, tmp_path: Path) -> None:
     assert read(path).readings == ()
@@ -84,8 +91,3 @@ def test_every_log_names_its_source() -> None:
     assert {entry["file"] for entry in logs if entry["source"]} == {path.name for path in HERE.glob("*.log")}
     near = yaml.safe_load((HERE / "near-misses" / "index.yaml").read_text())
     assert {name for name, source in near.items() if source} == {path.name for path in NEAR_MISSES}
-
-
-def test_a_fault_is_seen() -> None:
-    sample = SAMPLES[0]
-    assert sample.faults([]) and sample.faults([Reading(SignalKind.STEP, 3, {"loss": 1.0})])

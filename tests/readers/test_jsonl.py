@@ -1,15 +1,17 @@
-"""JSONL files: verl's, tinygrpo's, flat ones, torn ones; JSON documents, tables, and AgentJet's dicts."""
+"""Objects and tables with metrics: JSONL, dicts, CSV, JSON, and the state of Hugging Face's Trainer."""
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from pathlib import Path
 
 import pytest
 
 from autoresearch.core.metrics.signal import Reading
-from autoresearch.core.run.trainer import Source, SourceFormat
-from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl
+from autoresearch.core.run.trainer import Source
+from autoresearch.readers.jsonl import read_csv, read_json, read_jsonl, read_trainer_state, state_file
 from autoresearch.readers.read import read_source, sniff
 from autoresearch.trainers import registry
 
@@ -102,11 +104,6 @@ def test_bytes_of_an_earlier_run_and_holes(tmp_path: Path) -> None:
     assert kinds(read(tmp_path, old + new, len(old))) == [("step", 1)]
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    assert list(read_jsonl(tmp_path / "none.jsonl")) == []
-    assert list(read_jsonl(tmp_path)) == []
-
-
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -145,20 +142,6 @@ def test_agentjet_validation() -> None:
     assert "target_dataset_name" not in found[1].metrics
 
 
-LINE = "{'global_steps': %d, 'pass_n': 4, 'total_tasks': 8, 'task_pass_rate@1': %s}\n"
-
-
-def test_what_an_older_run_appended_is_not_counted(tmp_path: Path) -> None:
-    path = tmp_path / "val.md"
-    path.write_text(LINE % (10, 0.9) + LINE % (20, 0.95))
-    held = path.stat().st_size
-    with path.open("a") as file:
-        file.write(LINE % (10, 0.1) + LINE % (20, 0.2))
-    source = Source(SourceFormat.DICT_LINES, str(path))
-    found = list(read_source(source, tmp_path, held, registry.by_name("agentjet")).readings)
-    assert [(r.step, r.metrics["task_pass_rate@1"]) for r in found] == [(10, 0.1), (20, 0.2)]
-
-
 def test_the_training_file_holds_a_validation_too(tmp_path: Path) -> None:
     line = "{'critic/real_reward': np.float64(0.5), 'actor/pg_loss': nan, 'task_pass_rate@1': 0.3, 'pass_n': 4, "
     first = "{'actor/pg_loss': 0.5, 'training/global_step': 19}\n"
@@ -178,3 +161,42 @@ def test_of_dicts_everything_else_is_skipped(tmp_path: Path) -> None:
     (found,) = read(tmp_path, text.encode())
     assert found.step == 5
     assert math.isnan(found.metrics["task_pass_rate@1"])
+
+
+HISTORY = [
+    {"epoch": 0.03125, "loss": 0.25, "reward": 0.04573, "kl": 0.0, "step": 10},
+    {"epoch": 0.0625, "eval_loss": -0.06924, "eval_reward": 0.04978, "step": 10},
+    {"epoch": 0.1, "loss": "nan", "step": 20},
+    {"train_runtime": 0.34, "train_loss": 0.01, "epoch": 0.1, "step": 20},
+]
+
+
+def put(path: Path, history: list[dict[str, object]], at: float) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"global_step": 20, "log_history": history}))
+    os.utime(path, (at, at))
+
+
+def test_the_history_of_the_last_checkpoint(tmp_path: Path) -> None:
+    put(tmp_path / "checkpoint-9" / "trainer_state.json", [], 1)
+    put(tmp_path / "checkpoint-10" / "trainer_state.json", list(HISTORY), 2)
+    (tmp_path / "checkpoint-11").mkdir()  # being written
+    found = [(r.kind.value, r.step) for r in read_trainer_state(tmp_path)]
+    assert found == [("step", 10), ("validation", 10), ("step", 20)]
+    first = next(read_trainer_state(tmp_path / "checkpoint-10" / "trainer_state.json"))
+    assert first.metrics == {"epoch": 0.03125, "loss": 0.25, "reward": 0.04573, "kl": 0.0}
+
+
+def test_the_state_that_the_script_saved_at_its_end(tmp_path: Path) -> None:
+    put(tmp_path / "checkpoint-10" / "trainer_state.json", [], 1)
+    put(tmp_path / "trainer_state.json", list(HISTORY), 2)
+    assert state_file(tmp_path) == tmp_path / "trainer_state.json"
+    os.utime(tmp_path / "trainer_state.json", (0, 0))  # of an older run in the same directory
+    assert state_file(tmp_path) == tmp_path / "checkpoint-10" / "trainer_state.json"
+
+
+@pytest.mark.parametrize("text", ["", '{"log_history": [{"a": 1', "[]", '{"log_history": 3}', '{"log_history": [4]}'])
+def test_no_history(tmp_path: Path, text: str) -> None:
+    (tmp_path / "trainer_state.json").write_text(text)
+    assert list(read_trainer_state(tmp_path)) == []
+    assert list(read_trainer_state(tmp_path / "none")) == []

@@ -144,7 +144,6 @@ def spec() -> RunSpec:
         left_out=("big.bin: over 50 MB",),
         edited=("train.py",),
         notes="trainer: verl\nmore",
-        claims=("simpler",),
         timed_by="timeout",
         why="retest",
         lines=("step Step {step}",),

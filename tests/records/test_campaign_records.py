@@ -15,8 +15,9 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir, append, append_row, read, write_ledger
+from autoresearch.records.files import write_json
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.rundir import RunDir
 
 Row = Callable[..., LedgerRow]
 Forked = Callable[[Callable[[], object]], int]

@@ -15,7 +15,8 @@ import pytest
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.records import hostile, journal
-from autoresearch.records.rundir import read_json, write_atomically, write_page
+from autoresearch.records.files import read_json, write_page
+from autoresearch.records.hostile import write_atomically
 
 SECRET = "export PATH\n" * 500
 CONTENT: dict[str, Any] = {"schema": 1, "run": "sort-aaaaaa", "ending": "finished", "verdict": "keep"}
@@ -116,14 +117,11 @@ def test_a_directory_below_that_is_a_link_is_not_entered(tmp_path: Path, victim:
     out.mkdir()
     (out / "recipes").symlink_to(victim.parent)
     with pytest.raises(OSError, match="link"):
-        write_atomically(out / "recipes/.bashrc", b"ours", root=out)
-    with pytest.raises(OSError, match="link"):
         hostile.read_own(out / "recipes/.bashrc", root=out)
     with pytest.raises(OSError, match="not below"):
-        write_atomically(out / "a/../../home/.bashrc", b"ours", root=out)
+        hostile.read_own(out / "a/../../home/.bashrc", root=out)
     assert journal.move(out, [out / "recipes/.bashrc"]) == [], "nor is somebody else's file moved out of it"
-    write_atomically(out / "a/b/c", b"ours", root=out)
-    assert (out / "a/b/c").read_text() == "ours" and victim.read_text() == SECRET
+    assert victim.read_text() == SECRET
 
 
 def test_the_way_to_the_directory_may_be_a_link(tmp_path: Path, spec: RunSpec) -> None:

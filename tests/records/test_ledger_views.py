@@ -1,4 +1,4 @@
-"""The rows of a ledger as JSON and as markdown."""
+"""The rows of a ledger as JSON."""
 
 from __future__ import annotations
 
@@ -31,14 +31,6 @@ def test_json_has_numbers_and_no_nan(ledger: Ledger) -> None:
 
 def test_json_keeps_unknown_columns_as_text(ledger: Ledger) -> None:
     assert views.as_object({**next(ledger.records()), "mine": "1"})["mine"] == "1"
-
-
-def test_markdown_is_a_table_whatever_the_cells_hold(ledger: Ledger) -> None:
-    lines = list(views.as_markdown(ledger.records()))
-    assert len(lines) == 4
-    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
-    assert "a \\| pipe and a line" in lines[2]
-    assert max(map(len, lines)) < 300
 
 
 def test_people_see_no_pending_row_of_a_decided_idea() -> None:

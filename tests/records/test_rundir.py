@@ -12,9 +12,12 @@ import pytest
 
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunState
-from autoresearch.records import exit_record, rundir
+from autoresearch.records import exit_record
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.files import locked, read_json
+from autoresearch.records.hostile import write_atomically
 from autoresearch.records.rundir import RunDir
+from autoresearch.runner.basics import is_locked
 
 
 @pytest.fixture
@@ -27,9 +30,9 @@ def test_a_run_from_spec_to_exit_record(run: RunDir) -> None:
     born = run.spec.stat().st_mtime
     assert run.state(now=born + 1) is RunState.STARTING
     assert run.state(now=born + 60) is RunState.DEAD
-    with rundir.locked(run.launching):
+    with locked(run.launching):
         assert run.state(now=born + 60) is RunState.STARTING
-    with rundir.locked(run.lock):
+    with locked(run.lock):
         assert run.state(now=born + 60) is RunState.RUNNING
         run.runner.write_text("{}")
         assert run.state(now=born + 60) is RunState.RUNNING
@@ -42,18 +45,18 @@ def test_a_run_from_spec_to_exit_record(run: RunDir) -> None:
 
 def test_a_lock_is_seen_and_not_taken_twice(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lock"
-    assert not rundir.is_locked(path)
-    with rundir.locked(path) as mine:
+    assert not is_locked(path)
+    with locked(path) as mine:
         assert mine
-        assert rundir.is_locked(path)
-        with rundir.locked(path, blocking=False) as also_mine:
+        assert is_locked(path)
+        with locked(path, blocking=False) as also_mine:
             assert not also_mine
-    assert not rundir.is_locked(path)
+    assert not is_locked(path)
 
 
 def test_an_atomic_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
-    rundir.write_atomically(path, b"before", mode=0o600)
+    write_atomically(path, b"before", mode=0o600)
     assert path.stat().st_mode & 0o777 == 0o600
 
     def full(fd: int, data: Any) -> int:
@@ -61,16 +64,16 @@ def test_an_atomic_write_that_fails_leaves_what_was_there(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        rundir.write_atomically(path, b"after")
+        write_atomically(path, b"after")
     assert path.read_bytes() == b"before"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"5", b"\xff"])
 def test_what_is_no_object_reads_as_none(tmp_path: Path, data: bytes) -> None:
-    assert rundir.read_json(tmp_path / "file") is None
+    assert read_json(tmp_path / "file") is None
     (tmp_path / "file").write_bytes(data)
-    assert rundir.read_json(tmp_path / "file") is None
+    assert read_json(tmp_path / "file") is None
 
 
 def test_an_exit_record_comes_back(run: RunDir) -> None:
@@ -88,7 +91,7 @@ def test_an_exit_record_comes_back(run: RunDir) -> None:
     )
     exit_record.write(run, record)
     assert exit_record.read(run) == record
-    assert rundir.read_json(run.exit_record) == {**rundir.read_json(run.exit_record), "schema": 1}  # type: ignore[dict-item]
+    assert read_json(run.exit_record) == {**read_json(run.exit_record), "schema": 1}  # type: ignore[dict-item]
 
 
 def test_a_mere_look_at_a_lock_is_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +100,7 @@ def test_a_mere_look_at_a_lock_is_no_holder(tmp_path: Path, monkeypatch: pytest.
     looking = [os.open(path, os.O_RDONLY | os.O_CREAT)]
     fcntl.flock(looking[0], fcntl.LOCK_SH)
     monkeypatch.setattr("autoresearch.runner.basics.time.sleep", lambda _: os.close(looking.pop()))
-    with rundir.locked(path, blocking=False) as alone:
+    with locked(path, blocking=False) as alone:
         assert alone and not looking
 
 
@@ -109,5 +112,5 @@ def test_a_run_that_ends_while_somebody_looks_is_not_dead(run: RunDir, monkeypat
         run.exit_record.write_text("{}")
         return False
 
-    monkeypatch.setattr(rundir, "is_locked", ends_now)
+    monkeypatch.setattr("autoresearch.records.rundir.is_locked", ends_now)
     assert run.state() is RunState.ENDED

@@ -20,6 +20,7 @@ import pytest
 
 import autoresearch.runner
 from autoresearch.runner.basics import RUN_ID
+from tests.processes import is_dead, processes_with
 from tests.waiting import PATIENCE_S, until
 
 RUNNER = Path(autoresearch.runner.__file__).parent
@@ -30,18 +31,6 @@ STEP = {
     "hold_s": 0.0,
     "needles": ["step:"],
 }
-
-
-def processes_with(tokens: list[str], *where: str) -> list[int]:
-    """Processes with one of these texts in one of their /proc files `where` (cmdline, environ)."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            with contextlib.suppress(OSError):
-                told = b"".join(Path(f"/proc/{entry}/{name}").read_bytes() for name in where)
-                if any(token.encode() in told for token in tokens):
-                    found.append(int(entry))
-    return found
 
 
 @dataclass(slots=True)
@@ -84,7 +73,7 @@ class Live:
 
     def marked(self) -> list[int]:
         """Living processes that carry this run's id."""
-        return [pid for pid in processes_with([f"{RUN_ID}={self.run}\0"], "environ") if not zombie(pid)]
+        return [pid for pid in processes_with([f"{RUN_ID}={self.run}\0"], "environ") if not is_dead(pid)]
 
     def ask_to_stop(self, **request: str) -> None:
         """Put a stop request there, as the CLI does."""
@@ -221,22 +210,15 @@ def living() -> Callable[[str], list[int]]:
     """Living processes with a word in their arguments, for test files."""
 
     def find(token: str) -> list[int]:
-        return [pid for pid in processes_with([token], "cmdline") if not zombie(pid)]
+        return [pid for pid in processes_with([token], "cmdline") if not is_dead(pid)]
 
     return find
-
-
-def zombie(pid: int) -> bool:
-    """Whether a process is dead and waits to be reaped, or gone."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    return True
 
 
 @pytest.fixture
 def dead() -> Callable[[int], bool]:
     """Whether a process is a zombie or gone, for test files."""
-    return zombie
+    return is_dead
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from autoresearch.records.rundir import locked
+from autoresearch.records.files import locked
 from autoresearch.runner import processes, runner
 from autoresearch.runner.basics import RUN_ID, is_locked
 
@@ -60,7 +60,8 @@ def test_the_directory_is_a_program(yard: Any, tmp_path: Path, started: str) -> 
         ({}, "PATH=/nowhere\0", "exec_failed"),
         ({"prepare": ["true", "echo nearly; exit 9"]}, None, "prepare_failed"),
         ({"signals": [{"kind": "step", "pattern": "(", "hold_s": 0}]}, None, "bad_pattern"),
-        ({"leases": ["/no/such/place/gpu.lock"]}, None, "lease_failed"),
+        ({"gpus": ["MIG-1"]}, "AUTORESEARCH_GPU_LEASES=/proc/none\0", "lease_failed"),
+        ({"gpus": ["1"]}, None, "no_gpu"),
         ({"command": "true " + "x" * 200_000}, None, "exec_failed"),
     ],
 )
@@ -104,7 +105,7 @@ def test_python_prints_at_once(yard: Any, until: Any) -> None:
     program = "import time; print('step:1 - actor/kl_loss:0.5'); time.sleep(1000)"
     live = yard.start(f'{sys.executable} -S -c "{program}"')
     assert live.event("first_step")["kl"] == 0.5
-    live.ask_to_stop(how="now", reason="seen")
+    live.ask_to_stop(reason="seen")
     assert live.record()["ending"] == "stopped"
 
 

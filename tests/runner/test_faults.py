@@ -35,7 +35,7 @@ def test_killed_at_a_named_point(yard: Any, living: Any, point: str, recorded: b
 
 @pytest.mark.system
 def test_a_fault_of_the_runner_is_recorded_and_the_tree_ended(yard: Any) -> None:
-    patch = "stop_reasons.Stopping.check_limits = lambda self: 1 / 0"
+    patch = "limits_and_stops.Stopping.check_limits = lambda self: 1 / 0"
     live, record = yard.ended("setsid sleep 1000 & sleep 1000", patch=patch, cleanup=["echo cleaned"])
     assert (record["ending"], record["cause"]) == ("crashed", "runner_error")
     assert "ZeroDivisionError" in record["reason"] and "in live" in record["reason"]

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from autoresearch.launchers.tmux import TmuxLauncher
-from autoresearch.launchers.tmux_session import release_server
 from autoresearch.runner.basics import RUN_ID
-from autoresearch.runner.terminal_mirror import RELEASE
 
 SOON = "loop.HANGUP_S = 0.4"  # what a hangup means is decided soon
 
@@ -44,7 +42,9 @@ def test_killing_the_last_session_lets_our_server_go(
     """The launcher keeps a server for its runs; with the last of them killed by hand, it is not kept any more."""
     live = yard.make("sleep 1000")
     yard.live.append(live)
-    info = TmuxLauncher(tmux.socket).start("ajet_test", yard.argv(live), cwd=tmp_path, environment={RUN_ID: live.run})
+    launcher = TmuxLauncher(tmux.socket)
+    info = launcher.start("ajet_test", yard.argv(live), cwd=tmp_path, environment={RUN_ID: live.run})
+    (pid,) = launcher.living_pids("ajet_test") or ()
     for name in others:
         tmux("new-session", "-d", "-s", name, "sleep 1000")
     live.event("started")
@@ -53,14 +53,10 @@ def test_killing_the_last_session_lets_our_server_go(
     if not others:
         until(lambda: dead(info.server_pid))
     else:
-        until(lambda: dead(info.pane_pid))
+        until(lambda: dead(pid))
         assert tmux("list-sessions", "-F", "#{session_name}").split() == others
         kept = tmux("show-options", "-s", "exit-empty") == "exit-empty off"
         assert kept == (others == ["ajet_other"])
-
-
-def test_the_server_is_released_in_the_launchers_words() -> None:
-    assert list(RELEASE) == release_server()
 
 
 @pytest.mark.system
@@ -80,21 +76,11 @@ def test_a_dead_server_leaves_the_run_headless(yard: Any, tmux: Any, how: str, u
 
 
 @pytest.mark.system
-def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any) -> None:
-    live = in_tmux(yard, tmux, "until [ -e go ]; do sleep 0.05; done", patch=SOON)
-    runner_pid = live.event("started")["runner"]
-    os.kill(runner_pid, signal.SIGHUP)
-    with pytest.raises(AssertionError):
-        until(lambda: "stopping" in live.names(), 1.0)
-    (yard.root / "go").touch()
-    assert live.record()["ending"] == "finished"
-
-
-@pytest.mark.system
-def test_sighup_without_a_terminal_means_nothing(yard: Any, until: Any) -> None:
-    live = yard.start("until [ -e go ]; do sleep 0.05; done", patch=SOON, env={"TMUX": f"/tmp/x,{os.getpid()},0"})
-    live.event("started")
-    live.process.send_signal(signal.SIGHUP)
+@pytest.mark.parametrize("in_a_terminal", [True, False])
+def test_sighup_alone_means_nothing(yard: Any, tmux: Any, until: Any, in_a_terminal: bool) -> None:
+    waits, none = "until [ -e go ]; do sleep 0.05; done", {"TMUX": f"/tmp/x,{os.getpid()},0"}
+    live = in_tmux(yard, tmux, waits, patch=SOON) if in_a_terminal else yard.start(waits, patch=SOON, env=none)
+    os.kill(live.event("started")["runner"], signal.SIGHUP)
     with pytest.raises(AssertionError):
         until(lambda: "stopping" in live.names(), 1.0)
     (yard.root / "go").touch()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from autoresearch.runner.listener import STALL_FACTOR, ProgressLimits
 from autoresearch.runner.spec import Spec
 
@@ -64,14 +62,6 @@ def test_with_the_kl_rule_only_a_step_with_kl_is_first() -> None:
     assert p.first_deadline() == 150.0
     assert p.step(70.0, 2, 0.1)
     assert (p.first_s, p.first_step, p.steps) == (20.0, 2, 2)
-
-
-@pytest.mark.parametrize("kl", [float("nan"), INF])
-def test_a_kl_that_is_no_number_is_not_recorded_as_one(kl: float) -> None:
-    p = pace()
-    p.step(60.0, 1, kl)
-    p.step(61.0, 2, 0.5)
-    assert (p.first_step, p.kl) == (1, 0.5)
 
 
 def test_a_stall_is_reported_from_the_third_step_on() -> None:

@@ -29,7 +29,7 @@ def test_it_may_save_before_it_ends(yard: Any, until: Any, inside: list[str]) ->
     saves = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     live = yard.start(saves, inside=inside)
     until(lambda: b"ready" in live.log())
-    live.ask_to_stop(how="now", reason="enough")
+    live.ask_to_stop(reason="enough")
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("stopped", 0)
     assert b"saved" in live.log() and not live.marked()
@@ -39,7 +39,7 @@ def test_a_deaf_one_is_killed_with_all_that_it_started(yard: Any, until: Any, in
     deaf = "trap '' TERM; (setsid sleep 1000 &); echo ready; while :; do sleep 0.05; done"
     live = yard.start(deaf, inside=inside, limits={"grace_s": 0.3})
     until(lambda: b"ready" in live.log())
-    live.ask_to_stop(how="now", reason="enough")
+    live.ask_to_stop(reason="enough")
     assert live.record()["kill_sent"] >= 1
     assert not live.marked()
 

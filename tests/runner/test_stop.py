@@ -14,7 +14,7 @@ pytestmark = pytest.mark.system
 def test_a_trainer_that_saves_and_exits_with_0_was_still_stopped(yard: Any, until: Any) -> None:
     live = yard.start("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
     until(lambda: b"ready" in live.log())
-    live.ask_to_stop(how="now", reason="enough")
+    live.ask_to_stop(reason="enough")
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("stopped", 0)
     assert b"saved" in live.log()
@@ -24,27 +24,10 @@ def test_a_deaf_trainer_is_killed_after_the_grace(yard: Any, until: Any) -> None
     deaf = "trap '' TERM INT HUP; echo ready; while :; do sleep 0.05; done"
     live = yard.start(deaf, limits={"grace_s": 0.3})
     until(lambda: b"ready" in live.log())
-    live.ask_to_stop(how="now", reason="enough")
+    live.ask_to_stop(reason="enough")
     record = live.record()
     assert (record["ending"], record["signal"]) == ("stopped", 9)
     assert record["kill_sent"] >= 1
-
-
-def test_drain_does_not_wait_for_ever(yard: Any) -> None:
-    live = yard.start("echo step:1 - actor/x:1; sleep 1000", limits={"grace_s": 0.3})
-    live.event("first_step")
-    live.ask_to_stop(how="drain", reason="x")
-    assert live.record()["ending"] == "stopped"
-
-
-def test_a_trainer_that_ends_by_itself_while_draining_has_finished(yard: Any) -> None:
-    waits = "until [ -e go ]; do sleep 0.05; done"
-    live = yard.start(f"echo step:1 - actor/x:1; {waits}", limits={"grace_s": 600.0})
-    live.event("first_step")
-    live.ask_to_stop(how="drain", reason="d")
-    live.event("stopping")
-    (yard.root / "go").touch()
-    assert live.record()["ending"] == "finished"
 
 
 @pytest.mark.parametrize(
@@ -90,12 +73,12 @@ def test_a_second_interrupt_skips_the_grace(yard: Any, until: Any) -> None:
 
 def test_a_stop_before_the_start_and_during_prepare(yard: Any, until: Any) -> None:
     live = yard.make("touch started")
-    live.ask_to_stop(how="now", reason="changed my mind")
+    live.ask_to_stop(reason="changed my mind")
     assert yard.launch(live).record()["ending"] == "stopped"
     live = yard.make("touch started", prepare=["touch preparing; sleep 1000"])
     yard.launch(live)
     until((yard.root / "preparing").exists)
-    live.ask_to_stop(how="now", reason="changed my mind")
+    live.ask_to_stop(reason="changed my mind")
     record = live.record()
     assert (record["ending"], record["returncode"]) == ("stopped", None)
     assert not (yard.root / "started").exists()

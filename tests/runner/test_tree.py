@@ -15,18 +15,13 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def start_tree(yard: Any, nasty: Path, **changes: Any) -> tuple[Any, str]:
-    token = f"nasty-{time.monotonic_ns()}"
-    live = yard.start(f"{sys.executable} -S {nasty}/tree.py {token}", **changes)
-    return live, token
-
-
 @pytest.mark.smoke
 def test_ten_kinds_of_children_are_ended(yard: Any, nasty: Path, living: Any, until: Any) -> None:
-    live, token = start_tree(yard, nasty, limits={"grace_s": 0.3})
+    token = f"nasty-{time.monotonic_ns()}"
+    live = yard.start(f"{sys.executable} -S {nasty}/tree.py {token}", limits={"grace_s": 0.3})
     until(lambda: b"tree up" in live.log())
     until(lambda: len(living(token)) >= 10)  # not seen: one that is forking or in the middle of an exec
-    live.ask_to_stop(how="now", reason="enough")
+    live.ask_to_stop(reason="enough")
     record = live.record()
     assert living(token) == []
     assert record["left"] == []
@@ -54,7 +49,7 @@ def test_one_that_is_faster_than_any_look_is_ended(yard: Any, until: Any) -> Non
     slow += "processes.read_file = lambda path: (time.sleep(0.0005), read(path))[1]"
     live = yard.start(f"setsid {sys.executable} -S rabbit.py & sleep 1000", patch=slow, limits={"grace_s": 0.3})
     until(lambda: alive.stat().st_mtime_ns != born)
-    live.ask_to_stop(how="now", reason="enough")
+    live.ask_to_stop(reason="enough")
     assert live.record()["left"] == []
     last = alive.stat().st_mtime_ns
     with pytest.raises(AssertionError):

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from autoresearch.runner import limits_and_stops as deciding
 from autoresearch.runner import listener as listening
-from autoresearch.runner import stop_reasons as deciding
 from autoresearch.runner.event_log import EventLog
+from autoresearch.runner.limits_and_stops import Stopping
 from autoresearch.runner.listener import Listener
 from autoresearch.runner.spec import Spec
-from autoresearch.runner.stop_reasons import Stopping
 
 MINUTE = 60.0
 

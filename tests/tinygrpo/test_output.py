@@ -4,31 +4,13 @@ from __future__ import annotations
 
 import io
 import itertools
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from autoresearch.tinygrpo.recipe import Recipe
-from autoresearch.tinygrpo.training import metric_line, open_report, pass_at_k, validation_metrics
-
-METRICS = {
-    "actor/kl_loss": 0.000420001234,
-    "actor/pg_loss": float("nan"),
-    "actor/lr": 1e-6,
-    "training/global_step": 3,
-}
-
-
-def test_a_console_line_is_verls() -> None:
-    line = metric_line(3, METRICS)
-    assert line == "step:3 - actor/kl_loss:0.000420001 - actor/pg_loss:nan - actor/lr:1e-06 - training/global_step:3"
-    match = re.search(r"\bstep:(\d+) - (.*)", line)
-    assert match is not None
-    pairs = [part.rpartition(":") for part in match[2].split(" - ")]
-    read = {key: float(value) for key, _, value in pairs}
-    assert read == pytest.approx(METRICS, rel=1e-5, nan_ok=True)
+from autoresearch.tinygrpo.training import open_report, pass_at_k, validation_metrics
 
 
 def test_files_are_begun_anew_in_directories_that_may_not_exist_and_hold_each_line_at_once(tmp_path: Path) -> None:

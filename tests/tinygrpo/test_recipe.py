@@ -41,8 +41,8 @@ def test_an_empty_file_is_all_defaults(text: str, tmp_path: Path) -> None:
     ("text", "message"),
     [
         (
-            "seed: 1\n\nlearning_rate: 0.1\n",
-            "recipe.yaml:3: unknown key 'learning_rate'; the nearest valid key is 'lr'.",
+            "seed: 1\n\nkl_loss_coef: 0.1\n",
+            "recipe.yaml:3: unknown key 'kl_loss_coef'; the nearest valid key is 'kl_coef'.",
         ),
         (
             "seed: 1\ntotal_step: 5\n",
@@ -60,7 +60,7 @@ def test_an_empty_file_is_all_defaults(text: str, tmp_path: Path) -> None:
             "recipe.yaml:1: 'sft_noise' must be a number at least 0 and at most 1, not 1.5.",
         ),
         ("val_before_train: 1\n", "recipe.yaml:1: 'val_before_train' must be true or false, not 1."),
-        ("task: chess\n", "recipe.yaml:1: 'task' must be one of countdown, sort, modadd, not 'chess'."),
+        ("task: chess\n", "recipe.yaml:1: 'task' must be one of countdown, sort, not 'chess'."),
         ("lr: 0.1\nlr: 0.2\n", "recipe.yaml:2: key 'lr' is given twice."),
         ("- lr\n", "recipe.yaml:1: a recipe is a list of 'key: value' lines."),
         ("lr: {\n", "recipe.yaml: not valid YAML: "),

@@ -1,7 +1,4 @@
-"""AgentJet, classic: its recipe against every rule of its skill, its console, files, checkpoints and companions.
-
-Lines are from the sample and from the source of modelscope/AgentJet, at d20cce0e and later.
-"""
+"""AgentJet in classic mode: its recipe and its six keys, its lines, and what harms nothing."""
 
 from __future__ import annotations
 
@@ -15,24 +12,25 @@ import yaml
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.blueprint.lint import lint_recipe
 from autoresearch.core.campaign.recipe_edits import apply_overrides
+from autoresearch.core.diagnosis.root import classify, last_traceback
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind
 from autoresearch.core.run.trainer import Output, Recipe, Source, SourceFormat
 from autoresearch.runner.text import logical_lines
+from autoresearch.trainers import registry
 from autoresearch.trainers.agentjet import AgentJet
 from tests.line_signals import read_line, told
 
 AJET = AgentJet()
 TEMPLATE = Path(__file__).parents[2] / "blueprints" / "recipes" / "agentjet.yaml"
 GOOD: dict[str, Any] = yaml.safe_load(TEMPLATE.read_text())
-COMMAND = "python -m ajet.launcher --conf r.yaml --with-ray --skip-check-avail-gpu"
 COMMON = "ajet.trainer_common"
 
 
 def changed(**values: object) -> dict[str, Any]:
     """The template with these keys set, `__` for a dot; None takes one out."""
     overrides = {key.replace("__", "."): value for key, value in values.items()}
-    found = apply_overrides(GOOD, {k: v for k, v in overrides.items() if v is not None}, allow_new=True)
+    found = apply_overrides(GOOD, {f"+{k}": v for k, v in overrides.items() if v is not None})
     for key in (k for k, v in overrides.items() if v is None):
         *groups, last = key.split(".")
         holder: Any = found
@@ -124,19 +122,6 @@ def test_the_files_that_it_writes() -> None:
     assert AJET.sources({}) == ()
 
 
-def test_files_are_switched_on_where_the_recipe_names_none() -> None:
-    assert AJET.recording(GOOD, "/r") == AJET.recording({}, "/r") == {}
-    half = changed(ajet__trainer_common__train_print_to_markdown_file_path=None)
-    assert AJET.recording(half, "/r") == {f"{COMMON}.train_print_to_markdown_file_path": "/r/training.md"}
-    whole = changed(
-        ajet__trainer_common__train_print_to_markdown_file_path=None,
-        ajet__trainer_common__val_print_to_markdown_file_path=None,
-    )
-    after = apply_overrides(whole, AJET.recording(whole, "/r"), allow_new=True)
-    assert [s.path for s in AJET.sources(after)] == ["/r/validation.md", "/r/training.md"]
-    assert AJET.recording(after, "/r") == {}
-
-
 def test_no_two_runs_share_a_place() -> None:
     keys = [output.key for output in AJET.outputs({})]
     assert keys == [f"{COMMON}.val_print_to_markdown_file_path", f"{COMMON}.train_print_to_markdown_file_path",
@@ -207,24 +192,6 @@ def test_an_announced_validation_may_be_silent_for_longer() -> None:
     assert matched(SignalKind.PROGRESS, "Completed validate rollout") == [120.0]
 
 
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("10:11 | execute_training_process:222 | Error running subprocess: Command '['/v/bin/python', '-m']' "
-         "returned non-zero exit status 1.", True),
-        ("Unexpected error: SWANLAB_API_KEY is not set in the environment. To use the swanlab logger", True),
-        ("RuntimeError: GPU memory check failed: all GPUs must have >= 95% free. Violations: GPU 0 (H20): x", True),
-        ("ValueError: We found a configuration conflict between AgentJet and Verl! Input yaml contains", True),
-        ("Unexpected error: the agent said so", False),
-        ("ERROR 11-21 10:00:00 [hermes_tool_parser.py:140] Traceback (most recent call last):", False),
-        ("requests.exceptions.HTTPError: 404 Client Error: Not Found for url: http://h:1/claim_episode", False),
-        ("GPU 0 (NVIDIA H20): total=97871 MiB, used=4 MiB, free_ratio=1.000", False),
-    ],
-)  # fmt: skip
-def test_errors_and_what_is_none(line: str, found: bool) -> None:
-    assert bool(matched(SignalKind.ERROR, line)) is found
-
-
 def read(text: str) -> list[tuple[str, int, dict[str, float]]]:
     found = [read_line(AJET, line) for line in logical_lines(text.encode())]
     return [(r.kind.value, r.step, dict(r.metrics)) for r in found if r]
@@ -241,3 +208,44 @@ def test_what_is_printed_for_people_is_no_metric() -> None:
     assert read(text) == []
     for kind in (SignalKind.STEP, SignalKind.VALIDATION, SignalKind.NAN, SignalKind.ERROR, SignalKind.PROGRESS):
         assert matched(kind, text) == []
+
+
+HEAD = "Traceback (most recent call last):"
+VLLM = "ERROR 11-21 10:00:00 [hermes_tool_parser.py:140] "
+PARSER = [
+    "Error in extracting tool call from response.",
+    HEAD,
+    '  File "/v/vllm/entrypoints/openai/tool_parsers/hermes_tool_parser.py", line 110, in extract_tool_calls',
+    "    raw = json.loads(text)",
+    "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+]
+CLAIM = [
+    HEAD,
+    '  File "/code/ajet/tuner_lib/swarm_client.py", line 80, in claim',
+    "requests.exceptions.HTTPError: 404 Client Error: Not Found for url: http://localhost:10086/claim_episode",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (PARSER, None),
+        ([VLLM + line for line in PARSER], None),
+        (CLAIM, None),
+        ([*CLAIM, *PARSER], None),
+        (["episode 3f2 cannot be claimed: 404"], None),
+        ([*PARSER, HEAD, '  File "a.py", line 1', "ValueError: boom"], "program"),
+        ([HEAD, '  File "a.py", line 1', "FileNotFoundError: x", *PARSER], "program"),
+        ([HEAD, '  File "a.py", line 1', "HTTPError: 404 Client Error: Not Found for url: http://h/m"], "program"),
+    ],
+)
+def test_agentjet_and_what_harms_nothing(lines: list[str], kind: str | None) -> None:
+    harmless = registry.by_name("agentjet").harmless()
+    found = classify(lines, harmless)
+    assert (found and found.kind.value) == kind
+
+
+def test_others_know_nothing_harmless() -> None:
+    assert registry.by_name("verl").harmless() == ()
+    assert last_traceback(PARSER).endswith(PARSER[-1])
+    assert last_traceback([*CLAIM, *PARSER], registry.by_name("agentjet").harmless()) == ""

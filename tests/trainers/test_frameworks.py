@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.trainers import registry
+from autoresearch.core.shell import read_shell
+from autoresearch.trainers import ray_job, registry
 
 BLUEPRINTS = Path(__file__).parents[2] / "blueprints"
 COMMANDS = {
@@ -81,12 +82,12 @@ FOREIGN = [
 @pytest.mark.parametrize(("name", "command"), [(name, c) for name, commands in COMMANDS.items() for c in commands])
 def test_the_framework_of_a_command(name: str, command: str) -> None:
     assert [t.name for t in registry.every() if t.recognises(command)] == [name]
-    assert registry.choose("", command).name == name
+    assert registry.choose("", read_shell(command)).name == name
 
 
 @pytest.mark.parametrize("command", FOREIGN)
 def test_nobody_claims_a_command_that_says_nothing(command: str) -> None:
-    assert registry.choose("", command).name == "generic"
+    assert registry.choose("", read_shell(command)).name == "generic"
 
 
 EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
@@ -104,17 +105,14 @@ EXAMPLES = {  # blueprint: its trainer, and its recipe if it has one
 def test_the_example_of_a_framework(name: str) -> None:
     """Its command is recognised, its recipe is found fault with by nobody, its metric is the usual one."""
     blueprint = parse_blueprint((BLUEPRINTS / "examples" / name).read_bytes(), name)
-    trainer = registry.choose("", blueprint.launch_command)
+    trainer = registry.choose("", read_shell(blueprint.launch_command))
     wanted, file = EXAMPLES[name]
     assert trainer.name == blueprint.notes.trainer == wanted
     recipe = yaml.safe_load((BLUEPRINTS / "recipes" / file).read_text()) if file else {}
     if trainer.takes_arguments:
         recipe = trainer.settings(recipe, blueprint.launch_command)
-        assert trainer.lint_command(blueprint.launch_command) == ()
-    assert trainer.lint(recipe, "/code", blueprint.result_dir) == ()
+    assert trainer.lint(recipe, "/code", blueprint.result_dir) == ray_job.lint(blueprint.launch_command) == ()
     assert trainer.seed(recipe) is not None
     usual = trainer.objective(recipe)
     assert usual is not None
     assert (usual.metric, usual.direction) == (blueprint.notes.metric, blueprint.notes.direction)
-    if (limit := trainer.time_limit(recipe)) is not None:
-        assert limit < blueprint.max_time_s

@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.metrics.signal import SignalKind
-from autoresearch.core.run.scaffold import HasScaffold
-from autoresearch.core.run.server import HasPrograms, HasServer
-from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
+from autoresearch.core.run.hooks import HasPrograms, HasScaffold, HasServer
+from autoresearch.core.run.trainer import Recipe, Source, SourceFormat, Trainer
+from autoresearch.core.shell import read_shell
 from autoresearch.errors import UsageError
 from autoresearch.trainers import registry
 
-VERL, TINY, GENERIC = (registry.by_name(name) for name in ("verl", "tinygrpo", "generic"))
-
-
-@pytest.mark.system
-def test_a_command_that_names_no_framework_imports_none() -> None:
-    code = (
-        "import sys\n"
-        "from autoresearch.trainers import registry\n"
-        "assert registry.choose('', 'python main.py --lr 1').name == 'generic'\n"
-        "print(*(name for name in registry.NAMES if f'autoresearch.trainers.{name}' in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.split() == ["generic"]
+VERL, TINY, NEMO, GENERIC = (registry.by_name(name) for name in ("verl", "tinygrpo", "nemo_rl", "generic"))
 
 
 def test_a_name_wins_over_the_command() -> None:
-    assert registry.choose("generic", "python -m autoresearch.tinygrpo").name == "generic"
-    assert registry.choose(" VERL ", "").name == "verl"
+    assert registry.choose("generic", read_shell("python -m autoresearch.tinygrpo")).name == "generic"
+    assert registry.choose(" VERL ", read_shell("")).name == "verl"
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError) as caught:
-        registry.by_name("verrl")
-    assert "verrl" in caught.value.message
-    assert "verl" in caught.value.hint
-    assert "generic" in caught.value.hint
+    for name, hint in (("verrl", "did you mean verl?"), ("zzz", "generic")):
+        with pytest.raises(UsageError) as caught:
+            registry.by_name(name)
+        assert name in caught.value.message and hint in caught.value.hint
 
 
 @pytest.mark.parametrize("trainer", registry.every(), ids=lambda t: t.name)
@@ -84,3 +69,19 @@ def test_tinygrpo_recipe() -> None:
     assert TINY.seed({}) == 0
     assert TINY.seed({"seed": "three"}) is None
     assert TINY.objective(recipe) == Objective("task_pass_rate@1", Direction.MAXIMIZE)
+
+
+def test_those_who_do_not_know() -> None:
+    recipe: Recipe = {"seed": 3}
+    assert TINY.settings(recipe, "x a.b=c") is recipe
+    assert TINY.lint(recipe, "", "") == ()
+    assert (TINY.seed_key_in(recipe), TINY.resumes(recipe), TINY.gpus(recipe)) == ("seed", (), None)
+    assert TINY.arguments({"a": 1}) == ()
+
+
+def test_those_who_do() -> None:
+    whole = VERL.settings({}, "python -m verl.trainer.main_ppo trainer.nnodes=2 trainer.default_local_dir=/c")
+    assert VERL.gpus(whole) == 16
+    assert VERL.resumes(whole) == ("/c/latest_checkpointed_iteration.txt",)
+    assert VERL.arguments({"trainer.nnodes": 2}) == ("++trainer.nnodes=2",)
+    assert NEMO.seed_key_in({"sft": {"seed": 1}}) == "sft.seed"

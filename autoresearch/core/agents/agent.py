@@ -44,12 +44,16 @@ class TurnFault(StrEnum):
     TURNS = "turns"  # it used up its turns
     MONEY = "money"  # it used up the turn's budget
     FLOOD = "flood"  # it printed or wrote more than allowed
-    SESSION = "session"  # the session that it was to go on with is gone, or cannot be loaded
     ENDED = "ended"  # it exited with an error, or was killed
     SILENT = "silent"  # it exited with 0 without an answer
     ANSWER = "answer"  # its answer does not have the requested form
     STOPPED = "stopped"  # ended by autoresearch on request
     LOST = "lost"  # its Runner died
+
+    @classmethod
+    def _missing_(cls, _: object) -> TurnFault:
+        """What a campaign of another version calls by a name of its own."""
+        return cls.ENDED
 
     @property
     def passes(self) -> bool:
@@ -102,27 +106,22 @@ def _sum(a: _N | None, b: _N | None) -> _N | None:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request to an agent. Paths are absolute; `directory` is outside `cwd` and not writable by the agent."""
+    """One request to an agent, which stands alone: it remembers nothing of earlier ones.
+
+    Paths are absolute; `directory` is outside `cwd` and not writable by the agent.
+    """
 
     role: TurnRole
     prompt: str
     cwd: PurePath  # the worktree that it works in
-    directory: PurePath  # the turn's own: a run directory, with prompt.md, schema.json, out, err, answer/last.txt
-    schema: Mapping[str, Any] | None = None  # of the requested JSON: strict, as `core.agents.proposals` writes it
-    session: str = ""  # session to resume; "" starts a new one
+    directory: PurePath  # the turn's own: a run directory, with prompt.md, out, err, answer/last.txt
     bounds: Bounds = Bounds()
-    alone: str = ""  # the prompt without that session, where `prompt` does not stand alone
     base: str = ""  # the commit that an edit in `cwd` is one of
 
     @property
     def prompt_file(self) -> PurePath:
         """The prompt as a file, for agents that read one; it is always passed on standard input, too."""
         return self.directory / "prompt.md"
-
-    @property
-    def schema_file(self) -> PurePath:
-        """The file with the JSON schema, if there is one."""
-        return self.directory / "schema.json"
 
     @property
     def out_file(self) -> PurePath:
@@ -150,21 +149,16 @@ class Answer:
     """An agent's answer, parsed from its output; claims that can be measured are not trusted."""
 
     text: str = ""  # its final message
-    data: Mapping[str, Any] | None = None  # the requested JSON, if the agent returns it natively
-    session: str = ""  # session ID, to resume it in a later turn
     usage: Usage = Usage()
     fault: TurnFault | None = None
     message: str = ""  # the agent's own error message, one line; it may contain secrets, so mask it before printing
-    retry_s: float | None = None  # seconds after which the agent says that it will accept requests again
     denied: tuple[str, ...] = ()  # actions that it attempted and was not permitted
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The capabilities of an agent; the lab compensates for missing ones."""
+    """The capabilities of an agent; what needs one that it lacks is refused."""
 
-    schema: bool = False  # native JSON by schema; else the first JSON object in its final message is taken
-    resumes: bool = False  # can resume an earlier session
     money: bool = False  # reports its cost
     tokens: bool = True  # those that it reports are all that it used
     sandbox: bool = False  # has its own sandbox that confines writing to cwd
@@ -178,7 +172,7 @@ class Chosen:
     program: str = ""  # path of the executable, if it is not on PATH under its own name
     model: str = ""  # "" is the agent's default
     extra: tuple[str, ...] = ()  # additional arguments, passed unchanged
-    template: tuple[str, ...] = ()  # the argv of `command`: {prompt_file} {cwd} {schema_file} {last_file} {role}
+    template: tuple[str, ...] = ()  # the argv of `command`: {prompt_file} {cwd} {last_file} {role}
     keep: tuple[str, ...] = ()  # additional environment variables passed to it
     web: bool = False  # turns for ideas may use its own tools that search and read the web
     outside: bool = False  # autoresearch confines it (bubblewrap), so its own sandbox may be off
@@ -218,7 +212,6 @@ class Edit:
     unmade: NotMade | None = None
     why: str = ""  # one sentence about `unmade`
     summary: str = ""  # the agent's own, a few lines at most
-    session: str = ""
     fault: TurnFault | None = None  # of the turn, where `unmade` is RESEARCHER
     failed_guard: tuple[str, str] = ("", "")  # the guard command that failed, and the path of what it printed
 
@@ -279,7 +272,6 @@ class AgentSpec:
     allow: tuple[str, ...] = ()  # exceptions from the built-in ones
     review: bool = False  # a separate turn, without the author's context, may refuse a diff
     sandbox: str = "auto"  # auto: as strict as the machine allows; need: refuse to run without; off
-    hold: bool = False  # code ideas wait for `campaign approve`
     web: bool = False  # turns for ideas may use the agent's own web tools
     notes: tuple[str, ...] = field(default=())  # a person's instructions to the agent from the start
 

@@ -8,82 +8,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from autoresearch.core.agents.protection import Protection
+from autoresearch.core.agents.turns import ALL, IdeaFinding, StandingFindings
 from autoresearch.core.campaign import overrides
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.keys import nearest
-from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_MAX
 from autoresearch.runner.masking import mask_text
 
-# The schema is in a form that every agent accepts. Codex passes it on as OpenAI's strict structured output, where every
-# object must have `additionalProperties: false` and require all of its properties, and where free maps are not allowed:
-# therefore overrides are a list of {key, value}. Claude Code and qwen-code turn it into a tool; other agents see it in
-# the prompt. Only keywords that all of them know are used: no pattern, bounds or references; `validate` checks those.
 KINDS = ("config", "code", "prompt", "data")
-DIRECTIONS = ("up", "down", "same")
 SLUG = "lower-case letters, digits and single hyphens, 2 to 40 characters"
-
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _one_of(words: tuple[str, ...], description: str) -> dict[str, Any]:
-    return {"type": "string", "enum": list(words), "description": description}
-
-
-def _list(items: dict[str, Any], description: str) -> dict[str, Any]:
-    return {"type": "array", "items": items, "description": description}
-
-
-def closed(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """An object that holds these properties, all of them, and nothing else."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_VALUE = _text("JSON: 0.001, true, [1, 2]; a word such as cosine may stand without quotes")
-_OVERRIDE = closed(
-    {
-        "key": _text("a dotted key, flag or $NAME as it is listed"),
-        "value": _VALUE,
-    }
-)
-_EXPECTED = closed(
-    {
-        "metric": _text("the objective, or another metric that the runs record"),
-        "direction": _one_of(DIRECTIONS, "where it is expected to go; same only for a simpler idea"),
-        "size": _text("by how much, in the metric's unit, and from when on: +0.02 by step 40"),
-    }
-)
-_HYPOTHESIS = closed(
-    {
-        "slug": _text(f"the name of the idea and of its branch: {SLUG}"),
-        "title": _text("one line: what is changed"),
-        "rationale": _text("what was seen, why this should help, what would disprove it; of code: what to change"),
-        "expected_effect": _EXPECTED,
-        "kind": _one_of(KINDS, "config changes settings only; the others change files"),
-        "overrides": _list(_OVERRIDE, "settings to change; empty where only files change"),
-        "files": _list(_text("a path in the repository"), "files that have to be changed; empty for config"),
-        "risk": _text("what may go wrong, and how that would be seen"),
-        "parent": _text("best, baseline, or the slug of an attempted idea"),
-        "simpler": {"type": "boolean", "description": "removes something: is kept when it is only as good"},
-    }
-)
-_FINDING = closed(
-    {"idea": _text("the slug of an idea that you were asked about"), "text": _text("two or three sentences")}
-)
-FINDINGS = _list(_FINDING, "what the decided ideas have shown; empty where you were asked about none")
-SCHEMA: Mapping[str, Any] = closed({"hypotheses": _list(_HYPOTHESIS, "the best first"), "findings": FINDINGS})
-"""The schema of the whole answer, {"hypotheses": [...], "findings": [...]}; the second may be missing."""
+_SETTINGS = {"a dotted key, flag or $NAME as it is listed": "its value: 0.001, true, [1, 2], cosine"}
+_HYPOTHESIS = {
+    "slug": f"the name of the idea and of its branch: {SLUG}",
+    "title": "one line: what is changed",
+    "rationale": "what was seen, why this should help, what would disprove it; of code: what to change",
+    "expected": "which metric that the runs record goes where, by how much, and from when on: pass@1 +0.02 by step 40",
+    "kind": f"{' | '.join(KINDS)}: config changes settings only; the others change files",
+    "overrides": _SETTINGS,
+    "files": ["a path in the repository"],
+    "risk": "what may go wrong, and how that would be seen",
+    "parent": "best, baseline, or the slug of an attempted idea",
+}
+_FINDING = {"idea": "the slug of an idea that you were asked about", "text": "two or three sentences"}
+FORM: Mapping[str, Any] = {"hypotheses": [_HYPOTHESIS], "findings": [_FINDING]}
+"""The form of the whole answer, as the agent is shown it: these keys, all of them; `findings` may be missing."""
 
 
 MOST_VALUE = 2000  # characters
@@ -143,7 +96,7 @@ def is_inside(path: str) -> bool:
 def object_with(key: str, text: str) -> tuple[Mapping[str, Any] | None, str]:
     """The JSON object in an agent's message with this key, else the first; (None, reason) if there is none.
 
-    For agents without support for schemas, which add prose or a fence, or begin again after a broken start.
+    Agents add prose or a fence to it, or begin again after a broken start.
     """
     decoder, at, first, broken = json.JSONDecoder(), 0, None, ""
     for _ in range(_MOST_STARTS):
@@ -180,9 +133,10 @@ EXTRA = "more than were asked for"  # why an idea is not taken that nothing is w
 MOST = 50  # hypotheses of one answer that are processed
 MOST_OVERRIDES = 40
 MOST_PATHS = 40
+MOST_ASKED = 10  # ideas of which one turn is asked for findings
+MOST_TEXT, MOST_SUMMARY_TEXT = 900, 2400  # characters of a finding, and of a summary of them
 WORDS = 5  # minimum length in words of a rationale that names no file
-_LENGTHS = {"title": 140, "rationale": 4000, "risk": 600}
-_MOST_SIZE, _MOST_METRIC = 160, 200
+_LENGTHS = {"title": 140, "rationale": 4000, "expected": 400, "risk": 600}
 _SENTENCE = 300
 _SLUG = later(r"[a-z0-9](?:-?[a-z0-9])+\Z")
 _KEY = later(r"\+?[^\s\x00-\x1f\x7f+=,;`'\"<>{}()]{1,200}\Z")
@@ -192,20 +146,13 @@ def _fits(overrides: Mapping[str, object], parent: str) -> str:
     return ""
 
 
-def _open(name: str) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class KnownIdeas:
     """What a proposal is checked against. `parents`: slugs of ideas that can be built on."""
 
-    objective: Objective
-    metrics: Collection[str] = ()  # other metric names that an expected effect may refer to
     parents: Collection[str] = ()
     kinds: Collection[str] = KINDS  # the kinds requested: config may be reserved for the optimiser
-    protected: Callable[[str], str] = _open  # why an agent may not set a recipe key, or ""
-    closed: Callable[[str], str] = _open  # why an agent may not change a path, or ""
+    protection: Protection = field(default_factory=Protection)
     fits: Callable[[Mapping[str, object], str], str] = _fits  # overrides, parent -> why they cannot be set, or ""
     turn: str = ""  # the name of the turn that its hypotheses came from
 
@@ -221,7 +168,7 @@ class CheckedProposals:
 def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
     """Check an answer. An invalid document yields only problems; else each hypothesis is checked separately."""
     rest = {key: data[key] for key in data if key != "findings"} if isinstance(data, Mapping) else data
-    problems = [*_misshapen(rest, closed({"hypotheses": {"type": "array"}}), "the answer")]
+    problems = [*_misshapen(rest, {"hypotheses": []}, "the answer")]
     listed = rest.get("hypotheses") if isinstance(rest, Mapping) else None
     if not isinstance(listed, list):
         return CheckedProposals(problems=tuple(problems))
@@ -243,32 +190,49 @@ def validate(data: object, known_ideas: KnownIdeas) -> CheckedProposals:
     return CheckedProposals(tuple(good), tuple(problems))
 
 
-def _misshapen(value: object, schema: Mapping[str, Any], where: str) -> Iterator[str]:
-    """What is not as the schema has it, one sentence each. A setting's value may be of any type (`value_of`)."""
-    match schema["type"], value:
-        case "object", Mapping():
-            known = schema["properties"]
-            unknown = [one_line(str(key), 60) for key in value if key not in known][:5]
-            yield from (f"{where}.{key}: no such key; the nearest is {nearest(key, known) or '-'}" for key in unknown)
-            if missing := [key for key in schema["required"] if key not in value]:
+def _misshapen(value: object, form: Any, where: str) -> Iterator[str]:
+    """What is not as the form has it, one sentence each. Settings have other keys, and values of any type."""
+    match form, value:
+        case dict(), Mapping() if form is not _SETTINGS:
+            unknown = [one_line(str(key), 60) for key in value if key not in form][:5]
+            yield from (f"{where}.{key}: no such key; the nearest is {nearest(key, form) or '-'}" for key in unknown)
+            if missing := [key for key in form if key not in value]:
                 yield f"{where}: lacks {', '.join(missing)}"
-            for key in (key for key in known if key in value):
-                yield from _misshapen(value[key], known[key], f"{where}.{key}")
-        case "array", list():
-            for number, item in enumerate(value[: MOST + 1] if "items" in schema else ()):
-                yield from _misshapen(item, schema["items"], f"{where}[{number}]")
-        case "string", _ if schema is _VALUE or (isinstance(value, str) and value in schema.get("enum", (value,))):
+            for key in (key for key in form if key in value):
+                yield from _misshapen(value[key], form[key], f"{where}.{key}")
+        case [inner], list():
+            for number, item in enumerate(value[: MOST + 1]):
+                yield from _misshapen(item, inner, f"{where}[{number}]")
+        case (str(), str()) | ([], list()) | (dict(), Mapping()):
             pass
-        case "string", str():
-            yield f"{where}: is {_shown(value)}, which is none of {', '.join(schema['enum'])}"
-        case "boolean", bool():
-            pass
-        case type_, _:
-            yield f"{where}: is {_kind(value)}, not {_TYPES[type_]}"
+        case _:
+            yield f"{where}: is {_kind(value)}, not {_kind(form)}"
+
+
+def read_findings(data: object, slugs: Collection[str], so_far: StandingFindings) -> list[IdeaFinding]:
+    """The findings in an agent's answer on ideas with these slugs, and their summary if one was due.
+
+    What has not their form is passed over: no idea is lost because of it.
+    """
+    listed = data.get("findings") if isinstance(data, Mapping) else None
+    read: dict[str, IdeaFinding] = {}
+    for item in listed[: 2 * MOST_ASKED] if isinstance(listed, list) else ():
+        if not isinstance(item, Mapping):
+            continue
+        idea, text = item.get("idea"), item.get("text")
+        if not isinstance(idea, str) or not isinstance(text, str) or not one_line(text, MOST_TEXT):
+            continue
+        if idea in slugs:
+            read[idea] = IdeaFinding(idea, one_line(text, MOST_TEXT))
+        elif idea == ALL and so_far.summary_due:
+            before = so_far.summary.covers if so_far.summary else ()
+            covers = (*before, *(one.idea for one in so_far.since))
+            read[ALL] = IdeaFinding(ALL, one_line(text, MOST_SUMMARY_TEXT), covers)
+    return list(read.values())
 
 
 class _ProposalReader:
-    """Reads one hypothesis that has the form of the schema, and collects what is wrong with it."""
+    """Reads one hypothesis of an answer, and collects what is wrong with it."""
 
     def __init__(self, where: str, known_ideas: KnownIdeas) -> None:
         self.where, self.known = where, known_ideas
@@ -276,7 +240,7 @@ class _ProposalReader:
 
     def hypothesis(self, item: Mapping[str, Any], number: int) -> Hypothesis:
         words = {key: one_line(item[key], most) for key, most in _LENGTHS.items()}
-        for key in ("title", "rationale"):
+        for key in ("title", "rationale", "expected"):
             if not words[key]:
                 self.wrong(key, "says nothing")
         self.slug(item["slug"])
@@ -284,7 +248,6 @@ class _ProposalReader:
         if parent not in (BEST, BASELINE, *self.known.parents):
             self.wrong("parent", f"is {_shown(parent)}, which is neither best, nor baseline, nor an attempted idea")
         self.substance(item["kind"], words["rationale"], changes, paths)
-        expected = self.expected(item["expected_effect"], simpler=item["simpler"])
         if changes and not self.problems and (why := self.known.fits(changes, parent)):
             self.wrong("overrides", why)
         return Hypothesis(
@@ -292,8 +255,7 @@ class _ProposalReader:
             sentence=sentence(words["title"], words["rationale"]),
             parent=parent,
             overrides=changes,
-            expected=expected,
-            simpler=item["simpler"],
+            expected=words["expected"],
             proposer=AGENT,
             token=f"{self.known.turn}#{number + 1}",
             kind=item["kind"],
@@ -311,47 +273,28 @@ class _ProposalReader:
         elif slug in (BASELINE, BEST):
             self.wrong("slug", f"an idea cannot be called {slug}")
 
-    def expected(self, effect: Mapping[str, str], *, simpler: bool) -> str:
-        metric, size = one_line(effect["metric"], _MOST_METRIC), one_line(effect["size"], _MOST_SIZE)
-        objective, direction, name = self.known.objective, effect["direction"], "expected_effect"
-        better = "up" if objective.direction is Direction.MAXIMIZE else "down"
-        if metric not in (objective.metric, *objective.keys, *self.known.metrics):
-            told = f"is {_shown(metric)}, which no run records; the objective is {objective.metric}"
-            self.wrong(f"{name}.metric", told)
-        elif metric == objective.metric and not simpler and direction != better:
-            self.wrong(f"{name}.direction", f"{metric} is to go {better}; an idea that expects else is simpler")
-        if not size:
-            self.wrong(f"{name}.size", "says nothing")
-        return f"{metric} {direction}: {size}"
-
-    def overrides(self, pairs: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-        if len(pairs) > MOST_OVERRIDES:
-            self.wrong("overrides", f"are {len(pairs)}; an idea changes {MOST_OVERRIDES} keys at most")
+    def overrides(self, settings: Mapping[str, object]) -> dict[str, object]:
+        if len(settings) > MOST_OVERRIDES:
+            self.wrong("overrides", f"are {len(settings)}; an idea changes {MOST_OVERRIDES} keys at most")
             return {}
         changes: dict[str, object] = {}
-        for number, pair in enumerate(pairs):
-            where = f"overrides[{number}]"
-            if _KEY.match(pair["key"]):
-                self._add(changes, where, pair["key"], pair["value"])
-            else:
-                self.wrong(f"{where}.key", f"is {_shown(pair['key'])}, which is no dotted key of a recipe")
+        for name, written in settings.items():
+            where = f"overrides.{one_line(name, 60)}"
+            try:
+                leaves = overrides.flatten({name: value_of(written)})
+            except ValueError as error:
+                self.wrong(where, f"is {_shown(written)}: {error}")
+                continue
+            for key, value in leaves.items():  # an object is flattened into several keys
+                if not _KEY.match(key):
+                    self.wrong(where, f"{_shown(key)} is no dotted key of a recipe")
+                elif key in changes:
+                    self.wrong(where, f"{key} stands twice")
+                elif why := self.known.protection.why_key(key):
+                    self.wrong(where, f"{key} is protected: {why}")
+                else:
+                    changes[key] = value
         return changes
-
-    def _add(self, changes: dict[str, object], where: str, name: str, written: object) -> None:
-        try:
-            leaves = overrides.flatten({name: value_of(written)})
-        except ValueError as error:
-            self.wrong(f"{where}.value", f"is {_shown(written)}: {error}")
-            return
-        for key, value in leaves.items():  # an object is flattened into several keys
-            if not _KEY.match(key):
-                self.wrong(f"{where}.value", f"holds {_shown(key)}, which is no dotted key of a recipe")
-            elif key in changes:
-                self.wrong(f"{where}.key", f"{key} stands twice")
-            elif why := self.known.protected(key.removeprefix("+")):
-                self.wrong(f"{where}.key", f"{key} is protected: {why}")
-            else:
-                changes[key] = value
 
     def paths(self, files: Sequence[str]) -> tuple[str, ...]:
         if len(files) > MOST_PATHS:
@@ -359,13 +302,13 @@ class _ProposalReader:
         for number, path in enumerate(files[:MOST_PATHS]):
             if not is_inside(path):
                 self.wrong(f"files[{number}]", f"is {_shown(path)}, which is no path inside the repository")
-            elif why := self.known.closed(path.removeprefix("./")):
+            elif why := self.known.protection.why(path.removeprefix("./")):
                 self.wrong(f"files[{number}]", f"{_shown(path)} is protected: {why}")
         return tuple(dict.fromkeys(path.removeprefix("./") for path in files))
 
     def substance(self, kind: str, rationale: str, changes: Mapping[str, object], paths: Sequence[str]) -> None:
         if kind not in self.known.kinds:
-            self.wrong("kind", f"is {kind}; wanted are {', '.join(self.known.kinds)}")
+            self.wrong("kind", f"is {_shown(kind)}; wanted are {', '.join(self.known.kinds)}")
         elif kind == "config" and paths:
             self.wrong("files", "config changes recipe keys only; an idea that changes files is code, prompt or data")
         elif kind == "config" and not changes and not self.problems:
@@ -387,11 +330,8 @@ def title_of(hypothesis: Hypothesis) -> str:
     return hypothesis.sentence.partition(f": {begins}")[0] if begins else hypothesis.sentence
 
 
-_TYPES = {"object": "an object", "array": "a list", "string": "text", "boolean": "true or false"}
-
-
 def _kind(value: object) -> str:
-    names = {type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "text"}
+    names = {type(None): "null", bool: "true or false", int: "a number", float: "a number", str: "text"}
     return names.get(type(value), "a list" if isinstance(value, list) else "an object")
 
 

@@ -2,7 +2,7 @@
 
 Protected are the things that determine an idea's score (tests, evaluation, data, seeds, step counts, the blueprint) and
 those that take effect unnoticed (what Python loads by itself, git's own files, instructions to the next agent). Paths
-are protected by patterns and compared by mode and content (`git_repo.comparison`), so that renames, new files and
+are protected by patterns and compared by mode and content (`git_repo.history`), so that renames, new files and
 deletions are detected, too. Letter case is ignored: on some disks `Tests/` is `tests/`.
 """
 
@@ -186,6 +186,11 @@ class Protection:
         """Paths and names of data in the recipe keys that concern validation."""
         values = (value for key, value in _leaves(recipe) if why_protected(key) == "validation")
         return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and _A_PLACE.search(value)))
+
+
+def is_data(path: str) -> bool:
+    """Whether a path is one of data, by its name."""
+    return _spec(dict(BUILT_IN)["data"]).match_file(path.casefold())
 
 
 def named_in(commands: Iterable[str], tracked: Collection[str]) -> set[str]:

@@ -2,117 +2,49 @@
 
 Nothing is refused here: paths and keys that determine an idea's score are protected by other means, and autoresearch
 reads the metric itself. Findings are recorded and shown, so that a person checks before believing a result. Only
-added lines count (and removed calls of evaluation), and of each kind only the first one per file is reported.
+added lines count, and of each kind only the first one per file is reported.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
 
 from autoresearch.core.agents.protection import shown, why_protected
-from autoresearch.core.text.python_text import called_name, syntax_tree
+from autoresearch.core.text.numbers import counted
 from autoresearch.core.text.regex import later
 
-_HUNK = later(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_HEAD = later(r'diff --git ("?a/.*"?) ("?b/.*"?)\Z')
-_ESCAPE = later(r"\\([0-7]{3}|.)")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that an edit changes, as text before and after; "" where it does not exist."""
 
-@dataclass(slots=True)
-class FileDiff:
-    """One file of a diff. `added` and `removed`: line number (after and before) and text, in order."""
-
-    path: str = ""  # after the change; before it, where the file is gone
+    path: str
+    before: str
+    after: str
+    is_link: bool = False
     gone: bool = False
-    binary: bool = False
-    mode: str = ""  # where it is new or changed: 100755, 120000
-    added: list[tuple[int, str]] = field(default_factory=list)
-    removed: list[tuple[int, str]] = field(default_factory=list)
 
+    @property
+    def binary(self) -> bool:
+        """Whether it is no text, as git tells it."""
+        return "\0" in self.after
 
-def files_of(patch: str) -> Iterator[FileDiff]:
-    """The files of a patch as `git diff` writes it with prefixes a/ and b/.
-
-    The lines of a hunk are counted, as they may look like headers.
-    """
-    diff: FileDiff | None = None
-    lines = iter(patch.split("\n"))
-    for line in lines:
-        if line.startswith("diff --git "):
-            if diff:
-                yield diff
-            diff = FileDiff(_path_in(line))
-        elif diff is None:
-            continue
-        elif hunk := _HUNK.match(line):
-            _read_hunk(diff, lines, *(int(part) if part is not None else 1 for part in hunk.groups()))
-        else:
-            _read_header(diff, line)
-    if diff:
-        yield diff
-
-
-def _read_header(diff: FileDiff, line: str) -> None:
-    word, _, rest = line.partition(" ")
-    if line.startswith(("new file mode ", "new mode ")):
-        diff.mode = line.rpartition(" ")[2]
-    elif line.startswith("deleted file mode "):
-        diff.gone = True
-    elif line.startswith(("rename to ", "copy to ")):
-        diff.path = unquoted(rest.partition(" ")[2])
-    elif word == "+++" and (name := unquoted(rest.removesuffix("\t"))) != "/dev/null":
-        diff.path = name.removeprefix("b/")
-    elif line == "GIT binary patch" or line.startswith("Binary files "):
-        diff.binary = True
-
-
-def _read_hunk(diff: FileDiff, lines: Iterator[str], before: int, old: int, after: int, new: int) -> None:
-    """The lines of one hunk: `old` of them were there before, `new` are there now."""
-    while old > 0 or new > 0:
-        line = next(lines, None)
-        if line is None:
-            return
-        sign = line[:1]
-        if sign == "+":
-            diff.added.append((after, line[1:]))
-        elif sign == "-":
-            diff.removed.append((before, line[1:]))
-        if sign == "\\":  # "\ No newline at end of file"
-            continue
-        before, old = before + (sign != "+"), old - (sign != "+")
-        after, new = after + (sign != "-"), new - (sign != "-")
-
-
-def unquoted(name: str) -> str:
-    """The path that git printed, possibly in quotes and with escapes (core.quotePath)."""
-    if not (len(name) > 1 and name[0] == name[-1] == '"'):
-        return name
-    raw = bytearray()
-    at = 0
-    body = name[1:-1]
-    for escape in _ESCAPE.finditer(body):
-        raw += body[at : escape.start()].encode("utf-8", "surrogateescape")
-        sign = escape[1]
-        raw += bytes([int(sign, 8)]) if len(sign) == 3 else _ESCAPED.get(sign, sign).encode()
-        at = escape.end()
-    raw += body[at:].encode("utf-8", "surrogateescape")
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def _path_in(line: str) -> str:
-    """The path of a `diff --git` line; "" if it is ambiguous because of spaces: then a later header line names it."""
-    head = _HEAD.match(line)
-    if head and '"' in line:
-        return unquoted(head[2]).removeprefix("b/")
-    rest = line.removeprefix("diff --git ")
-    half = len(rest) // 2
-    first, second = rest[:half], rest[half + 1 :]
-    same = re.sub(r"\Aa/", "", first) == re.sub(r"\Ab/", "", second)
-    return second.removeprefix("b/") if same else ""
+    @property
+    def added(self) -> list[tuple[int, str]]:
+        """Its lines that were not there before, each with its number; where they stood does not matter."""
+        left, found = Counter(self.before.split("\n")), list[tuple[int, str]]()
+        for number, line in enumerate(self.after.split("\n"), 1):
+            if left[line] > 0:
+                left[line] -= 1
+            else:
+                found.append((number, line))
+        return found
 
 
 def objective_lines(source: str, named: re.Pattern[str]) -> set[int]:
@@ -120,7 +52,7 @@ def objective_lines(source: str, named: re.Pattern[str]) -> set[int]:
 
     `named` finds code that prints or sets the metric. Empty for a text that is no Python.
     """
-    tree = syntax_tree(source)
+    tree = _syntax_tree(source)
     if tree is None:
         return set()
     rows = source.splitlines()
@@ -130,10 +62,20 @@ def objective_lines(source: str, named: re.Pattern[str]) -> set[int]:
     names = {name for one in printing for name in _values(one, named)}
     assigning = [one for one in nodes if isinstance(one, ast.stmt) and names & set(_targets(one))]
     calls = (node for one in (*printing, *assigning) for node in ast.walk(one) if isinstance(node, ast.Call))
-    called = {called_name(call.func) for call in calls}
+    called = {getattr(call.func, "attr", getattr(call.func, "id", "")) for call in calls}
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     defined = [node for node in functions if node.name in called]
     return {line for one in (*printing, *assigning, *defined) for line in _lines(one)}
+
+
+def _syntax_tree(text: str) -> ast.Module | None:
+    """The tree of a program; None for a text that is no Python of today, or that is nested too deeply."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes, which are not ours to complain about
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _lines(node: ast.stmt) -> range:
@@ -214,45 +156,6 @@ _SIGNS = (
         ),
     ),
     _Sign(
-        "reads what the harness tells the run, or its records",
-        later(
-            r"\bAUTORESEARCH_[A-Z]|reports/auto_research|\bfinish\.flag\b|[\"'/]results\.tsv\b|[\"'/]exit\.json\b"
-            r"|[\"'/]run\.log\b|\bajet_\w+_[0-9a-f]{6}\b"
-        ),
-        _CODE,
-    ),
-    _Sign(
-        "writes to a place outside of the worktree",
-        later(
-            r"""\bopen\s*\(\s*[rbf]{0,2}["'](?:/|~|\.\./)[^"'\n]*["']\s*,\s*(?:mode\s*=\s*)?["'][^"']*[wax+]"""
-            r"""|Path\s*\(\s*[rf]{0,2}["'](?:/|~|\.\./)[^"'\n]*["']\s*\)[^\n#]*\.(?:write_|mkdir|touch|unlink|rename|open\(["'][wax])"""
-            r"""|\b(?:makedirs|mkdir|remove|unlink|rmtree|symlink|savez?|to_\w+|copy\w*|move|rename|replace|save_\w+|dump)\s*\("""
-            r"""[^\n#]*[(,]\s*[rf]{0,2}["'](?:/(?!dev/)|~/|\.\./)"""
-            r"""|\b(?:makedirs|mkdir|remove|unlink|rmtree|savez?|to_\w+|save_\w+)\s*\(\s*[rf]{0,2}["'](?:/|~/|\.\./)"""
-        ),
-    ),
-    _Sign(
-        "writes to a place outside of the worktree",
-        later(r"(?:>>?\s*|\btee\s+(?:-a\s+)?|\b(?:rm|mkdir|touch)\s+(?:-\w+\s+)*)(?:/(?!dev/(?:null|std))|~/|\.\./)"),
-        _SHELL,
-    ),
-    _Sign(
-        "starts other programs",
-        later(
-            r"\bsubprocess\.(?:run|Popen|call|check_call|check_output|getoutput)\b|\bfrom\s+subprocess\s+import\b"
-            r"|\bos\.(?:system|popen|fork|forkpty|kill|killpg|exec[lv]p?e?|spawn[lv]p?e?|posix_spawn)\s*\(|\bpty\.spawn\b"
-        ),
-    ),
-    _Sign(
-        "uses the network",
-        later(
-            r"\b(?:requests|httpx)\.(?:get|post|put|head|delete|request|Session|Client|AsyncClient)\s*\(|\burlopen\s*\("
-            r"|\burllib\.request\b|\bsocket\.(?:socket|create_connection)\s*\(|\baiohttp\.|\bhttp\.client\b"
-            r"|\b(?:snapshot_download|hf_hub_download|urlretrieve)\s*\("
-        ),
-    ),
-    _Sign("uses the network", later(r"(?:^|[;&|(`]\s*|\s)(?:curl|wget|nc|scp|rsync|ssh)\s+\S"), _SHELL),
-    _Sign(
         "replaces what others rely on",
         later(
             r"\bbuiltins\.\w+\s*=(?!=)|__builtins__|\b(?:setattr|patch\.object)\s*\(\s*(?:builtins|json|sys|os|time|math|"
@@ -271,29 +174,6 @@ _SIGNS = (
         ),
         _PYTHON,
     ),
-    _Sign("sleeps", later(r"\b(?:time|asyncio)\.sleep\s*\(|^\s*sleep\s*\(\s*[\d.]+\s*\)")),
-    _Sign("sleeps", later(r"(?:^|[;&|]\s*)\s*sleep\s+[\d$]"), _SHELL),
-    _Sign(
-        "changes how it is logged",
-        later(
-            r"\blogging\.(?:basicConfig|Formatter|disable|StreamHandler|FileHandler)\s*\(|\.(?:setFormatter|addHandler|"
-            r"removeHandler)\s*\(|\blogger\.(?:add|remove|configure|handlers)\b\s*[(=]|\bdictConfig\s*\("
-        ),
-    ),
-    _Sign(
-        "switches evaluation off, or makes it rarer",
-        later(
-            r"\b(?:do_eval|val_before_train|val_at_start|val_at_end|run_validation|do_validation|evaluate|run_eval)"
-            r"""["']?\]?\s*[:=]\s*["']?(?:False|false|None|null|no|off|0)\b"""
-            r"""|\b(?:eval_strategy|evaluation_strategy)["']?\]?\s*[:=]\s*["']?no\b"""
-            r"""|\b(?:test_freq|eval_steps|eval_interval|eval_every|eval_freq|val_period|val_interval|"""
-            r"""val_check_interval|val_every)["']?\]?\s*[:=]\s*-?\d"""
-        ),
-        (*_PYTHON, *_SHELL, *_SETTINGS),
-    ),
-)
-_EVALUATES = later(
-    r"(?<!def )(?<!\w)(?:evaluate|validate|_validate|run_eval\w*|run_validation|do_eval\w*|eval_\w+)\s*\("
 )
 _ASSIGNED = later(
     r"""(?:^|[\s,({.\["'])(?P<name>[A-Za-z_]\w*)["']?\s*\]?\s*(?:\:\s*\w+\s*)?=(?![=])\s*(?P<value>[^,()\n#]*)"""
@@ -307,41 +187,39 @@ SETS_OBJECTIVE = "prints, logs or sets a metric of the objective"
 
 
 def flags(
-    patch: str,
-    *,
-    metrics: Collection[str] = (),
-    validation: Collection[str] = (),
-    text_of: Callable[[str], tuple[str, str]] = lambda path: ("", ""),
+    files: Iterable[ChangedFile], *, metrics: Collection[str] = (), validation: Collection[str] = ()
 ) -> tuple[str, ...]:
     """One sentence per suspicious change, with path and line: `train.py:12 sets a seed (and 2 lines more of the kind)`.
 
-    `patch`: a unified diff. `metrics`: the keys of the objective. `validation`: known paths and names of validation
-    data, in addition to what looks like them. `text_of`: a file before and after the change.
+    `metrics`: the keys of the objective. `validation`: known paths and names of validation data, in addition to what
+    looks like them.
     """
-    sentences: list[str] = []
-    for diff in files_of(patch):
+    sentences, named = list[str](), _named(metrics)
+    for file in files:
         by_kind: dict[str, list[int]] = {}
-        touched = _touched(diff, _named(metrics), text_of)
-        for what, line in (*_of(diff, _named(metrics), [name for name in validation if name]), *touched):
+        for what, line in (*_of(file, named, list(filter(None, validation))), *_touched(file, named)):
             by_kind.setdefault(what, []).append(line)
         for what, lines in by_kind.items():
-            where = f"{shown(diff.path)}:{lines[0]}" if lines[0] else shown(diff.path)
+            where = f"{shown(file.path)}:{lines[0]}" if lines[0] else shown(file.path)
             more = len(set(lines)) - 1
-            sentences.append(
-                f"{where} {what}" + (f" (and {more} line{'s' if more > 1 else ''} more of the kind)" * (more > 0))
-            )
+            sentences.append(f"{where} {what}" + (f" (and {counted(more, 'line')} more of the kind)" if more else ""))
     left = len(sentences) - MOST
     return tuple([*sentences[:MOST], f"and {left} more"] if left > 0 else sentences)
 
 
-def _of(diff: FileDiff, named: re.Pattern[str] | None, validation: Collection[str]) -> Iterator[tuple[str, int]]:
+def _of(
+    changed_file: ChangedFile, named: re.Pattern[str] | None, validation: Collection[str]
+) -> Iterator[tuple[str, int]]:
     """Suspicious changes in one file as (what it does, line); line 0 is the file as a whole."""
-    yield from _whole(diff)
-    if diff.gone:
+    if changed_file.binary:
+        yield "is binary: nobody can read what was changed", 0
+    if changed_file.is_link:
+        yield "is a symbolic link", 0
+    kind = f".{changed_file.path.rpartition('.')[2].lower()}"
+    kind = ".sh" if re.match(r"#!.*sh\b", changed_file.after) else kind
+    if changed_file.binary or changed_file.is_link or kind not in (*_CODE, *_SETTINGS):
         return
-    kind = f".{diff.path.rpartition('.')[2].lower()}"
-    kind = ".sh" if diff.added[:1] and diff.added[0][0] == 1 and re.match(r"#!.*sh\b", diff.added[0][1]) else kind
-    for number, whole in diff.added:
+    for number, whole in changed_file.added:
         text = whole[:LONG]
         if len(whole) > LONG and kind in _CODE:
             yield f"has a line of {len(whole):,} characters", number
@@ -358,25 +236,21 @@ def _of(diff: FileDiff, named: re.Pattern[str] | None, validation: Collection[st
             yield f"sets {reason}", number
 
 
-def _touched(
-    diff: FileDiff, named: re.Pattern[str] | None, text_of: Callable[[str], tuple[str, str]]
-) -> Iterator[tuple[str, int]]:
-    """Changes of the lines that compute or print the objective."""
-    if named is None or not diff.path.endswith(".py") or diff.gone or diff.binary:
+def _touched(changed_file: ChangedFile, named: re.Pattern[str] | None) -> Iterator[tuple[str, int]]:
+    """The first change of the lines that compute or print the objective, their order included."""
+    if named is None or not changed_file.path.endswith(".py") or changed_file.gone or changed_file.binary:
         return
-    before, after = (objective_lines(text, named) for text in text_of(diff.path))
-    yield from ((SETS_OBJECTIVE, number) for number, text in diff.added if number in after and text.strip())
-    yield from ((SETS_OBJECTIVE, number) for number, text in diff.removed if number in before and text.strip())
+    before, after = (_objective(text, named) for text in (changed_file.before, changed_file.after))
+    for old, new in zip_longest(before, after):
+        if old is None or new is None or old[1] != new[1]:
+            yield SETS_OBJECTIVE, (new or old)[0]
+            return
 
 
-def _whole(diff: FileDiff) -> Iterator[tuple[str, int]]:
-    if diff.binary and not diff.gone:
-        yield "is binary: nobody can read what was changed", 0
-    if diff.mode == "120000":
-        yield "is a symbolic link", 0
-    before = [number for number, text in diff.removed if _EVALUATES.search(text)]
-    if diff.gone or len(before) > sum(1 for _, text in diff.added if _EVALUATES.search(text)):
-        yield from (("takes out a call of evaluation", number) for number in before[:1])
+def _objective(text: str, named: re.Pattern[str]) -> list[tuple[int, str]]:
+    rows = text.splitlines()
+    lines = ((number, rows[number - 1].strip()) for number in sorted(objective_lines(text, named)))
+    return [line for line in lines if line[1]]
 
 
 def _decides(kind: str, text: str) -> str:

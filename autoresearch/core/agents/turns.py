@@ -1,22 +1,28 @@
-"""Folds the journal entries about a campaign's coding agents: jobs, turns and costs, proposals, fixes, steering."""
+"""Folds the journal entries about a campaign's coding agents: jobs, turns and costs, proposals, fixes, steering.
+
+Findings are what an agent concludes of each decided idea, as it wrote it: nobody holds it against the records. It is
+asked for them at the start of a turn for ideas, in the same answer. Every EVERY ideas it sums them up, so that what it
+is told in a turn stays short.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.agents.agent import TurnFault, TurnRole, Usage
 from autoresearch.core.campaign.hypothesis import Hypothesis
-
-if TYPE_CHECKING:
-    from autoresearch.core.agents.findings import IdeaFinding
+from autoresearch.core.run.json_record import from_record
+from autoresearch.core.text.numbers import listed
 
 AGENT = "agent"  # the proposer's name
 HYBRID = "hybrid"  # that of the one that mixes the agent's ideas with an optimiser's
 OPTIMISER = "tpe"  # the other half of a hybrid
-MOST_DENIED = 5  # kinds of denied actions that are named
+MOST_DENIED = 5  # denied actions that are named
+ALL = "all"  # the name under which an answer sums up the findings so far
+EVERY = 10  # findings that are summed up at a time
+MOST_SUMMARY = 8  # sentences of it
 PROPOSE, EDIT, FIX, GUARD = "propose", "edit", "fix", "guard"  # the kinds of jobs
 
 
@@ -45,7 +51,6 @@ class AgentJob:
     usd: float | None = None  # what each of its turns may cost; None: no limit
     editor: int = 1  # whose worktrees it is done in
     parent: str = ""  # of an edit: the idea whose code is changed
-    resumes: bool = False  # of a fix: it is done where, and by whom, its idea was edited last
     questions: tuple[tuple[str, ...], ...] = ()  # begun so far: the names of the turns of each, one for each try
     waits: Waiting | None = None
 
@@ -89,12 +94,44 @@ class ProposedIdea:
     made: bool  # its diff is finished (or not needed, or the edit failed)
 
 
+@dataclass(frozen=True, slots=True)
+class IdeaFinding:
+    """What was found of one idea, or (ALL) of several, which `covers` names by their slugs."""
+
+    idea: str
+    text: str
+    covers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFindings:
+    """The findings of a campaign: the last summary, and those that came after what it sums up, oldest first."""
+
+    summary: IdeaFinding | None = None
+    since: tuple[IdeaFinding, ...] = ()
+
+    @property
+    def summary_due(self) -> bool:
+        """Whether so many have gathered that the agent is asked to sum them up."""
+        return len(self.since) >= EVERY
+
+
+def standing_findings(idea_findings: Iterable[IdeaFinding]) -> StandingFindings:
+    """What stands after these, in the order in which they were made; a later one of an idea replaces the earlier."""
+    by_idea: dict[str, IdeaFinding] = {}
+    for one in idea_findings:
+        by_idea.pop(one.idea, None)
+        by_idea[one.idea] = one
+    summary = by_idea.pop(ALL, None)
+    covered = summary.covers if summary else ()
+    return StandingFindings(summary, tuple(one for one in by_idea.values() if one.idea not in covered))
+
+
 @dataclass(slots=True)
 class Research:
     """Everything that the journal records about the agent, folded line by line."""
 
     jobs: dict[str, AgentJob] = field(default_factory=dict)  # under way, by their names
-    edited: dict[str, tuple[str, int]] = field(default_factory=dict)  # by slug: the agent and editor of its last edit
     suspended: dict[str, str] = field(default_factory=dict)  # by agent: why it is not asked before somebody resumes
     turns: dict[str, TurnNote] = field(default_factory=dict)
     proposed: dict[str, ProposedIdea] = field(default_factory=dict)  # by token, in order
@@ -104,13 +141,9 @@ class Research:
     fix_turns: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by idea: turns of its last fix
     fix_story: dict[int, list[str]] = field(default_factory=dict)  # by idea: what was tried, and with what result
     edit_story: dict[str, list[str]] = field(default_factory=dict)  # by slug: how a guard that failed was mended
-    overran: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by slug: turns that ran out of time
     findings: list[IdeaFinding] = field(default_factory=list)  # in the order in which they were made
     notes: list[str] = field(default_factory=list)  # people's messages to it
-    vetoes: list[str] = field(default_factory=list)  # slugs, or descriptions of what is not to be tried
-    approved: set[str] = field(default_factory=set)  # slugs of code ideas that a person lets be edited
     trusted: set[str] = field(default_factory=set)  # slugs of ideas whose result a person has approved
-    hold: bool | None = None  # None: as set in the spec
     why_failed: dict[str, str] = field(default_factory=dict)  # by agent: of its last request, if it came to nothing
     barren: list[tuple[str, str]] = field(default_factory=list)  # agent and first turn of requests since its last idea
 
@@ -120,18 +153,27 @@ class Research:
         return sum((turn.usage for turn in self.turns.values()), Usage())
 
     @property
-    def denied(self) -> Counter[str]:
-        """How often which action was denied, as a tool and the first word of what it was to do: `Bash(pytest ...)`."""
-        return Counter(_action(one) for turn in self.turns.values() for one in turn.denied)
+    def spent(self) -> str:
+        """`1.20 USD by its own count, 51,000 tokens`; some agents do not say what they cost. "" before the first turn.
+        """
+        asked = dict.fromkeys(turn.agent for turn in self.turns.values())
+        tell = dict.fromkeys(turn.agent for turn in self.turns.values() if turn.usage.usd is not None)
+        usage, silent = self.usage, [agent for agent in asked if agent not in tell]
+        own = "their own count" if len(tell) > 1 else "its own count"
+        usd = "USD unknown" if usage.usd is None else f"{usage.usd:.2f} USD by {own}"
+        usd += f" ({' and '.join(silent)}: unknown)" if tell and silent else ""
+        tokens = "tokens unknown" if usage.tokens is None else f"{usage.tokens:,} tokens"
+        return f"{usd}, {tokens}" if asked else ""
+
+    @property
+    def denied(self) -> list[str]:
+        """The actions that agents were not permitted, such as `Bash pytest -q`, each once."""
+        return list(dict.fromkeys(one for turn in self.turns.values() for one in turn.denied))
 
     @property
     def denied_words(self) -> str:
-        """`5 actions were denied: Bash(pytest ...) 4 times, Edit(val.jsonl)`, the most frequent first; "" for none."""
-        denied = self.denied
-        shown = [f"{what} {times} times" if times > 1 else what for what, times in denied.most_common(MOST_DENIED)]
-        more = f" and {len(denied) - len(shown)} others" if len(denied) > len(shown) else ""
-        count = denied.total()
-        return f"{count} action{'s were' if count > 1 else ' was'} denied: {', '.join(shown)}{more}" if count else ""
+        """`not permitted: Bash pytest -q, Edit val.jsonl`; "" for none."""
+        return f"not permitted: {listed(self.denied, MOST_DENIED)}" if self.denied else ""
 
     def cost(self, turns: Iterable[str]) -> Usage:
         """The cost charged to the idea or the fix that these turns produced."""
@@ -154,8 +196,6 @@ class Research:
 
     def take(self, line: Mapping[str, Any]) -> None:
         """Apply one journal line; lines on other subjects are ignored. KeyError, ValueError for a damaged one."""
-        from autoresearch.core.agents.findings import IdeaFinding
-
         self.jobs.pop(str(line.get("ends", "")), None)
         match line.get("do"):
             case "job" | "asking" | "waits":
@@ -175,17 +215,13 @@ class Research:
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.proposed[hypothesis.token] = ProposedIdea(hypothesis, made=True)
             case "finding":
-                self.findings.append(IdeaFinding.from_json(line))
+                self.findings.append(from_record(IdeaFinding, line))
             case "refused":
                 hypothesis = Hypothesis.from_json(line["hypothesis"])
                 self.refused.append((hypothesis, str(line.get("reason", ""))))
                 self.proposed.pop(hypothesis.token, None)
             case "guard_fixed":
                 self.edit_story.setdefault(line["slug"], []).append(str(line["told"]))
-            case "overran":
-                self.overran[line["slug"]] = (*self.overran.get(line["slug"], ()), *line["turns"])
-                if (token := str(line.get("token", ""))) in self.proposed:
-                    self.proposed[token] = self.proposed.pop(token)  # the others are edited before
             case "idea" | "skipped" as what:
                 self.proposed.pop(str(line["hypothesis"].get("token", "")), None)
                 if what == "idea" and line["hypothesis"].get("proposer") == AGENT:
@@ -206,10 +242,7 @@ class Research:
 
     def _job(self, line: Mapping[str, Any]) -> None:
         if line["do"] == "job":
-            fields = {name: line[name] for name in ("kind", "slug", "agent", "usd", "editor", "parent", "resumes")}
-            job = AgentJob(**fields)
-            if job.kind in (EDIT, FIX):
-                self.edited[job.slug] = job.agent, job.editor
+            job = AgentJob(**{name: line[name] for name in ("kind", "slug", "agent", "usd", "editor", "parent")})
         elif line["do"] == "asking":
             job, turn = self.jobs[line["job"]], str(line["turn"])
             *before, last = job.questions if line["again"] else (*job.questions, ())
@@ -236,25 +269,14 @@ class Research:
             return None
         return tokens * sum(usd for usd, _ in known) / sum(number for _, number in known)
 
-    def late(self, slug: str, role: TurnRole) -> tuple[str, ...]:
-        """The turns of this role for that idea that ran out of time and were no attempts."""
-        known = (self.turns[name] for name in self.overran.get(slug, ()) if name in self.turns)
-        return tuple(turn.name for turn in known if turn.role == role)
-
     def _steer(self, line: Mapping[str, Any]) -> None:
         match line.get("do"):
             case "told_agent":
                 self.notes.append(str(line["text"]))
             case "unwanted":
                 self.barren.clear()  # a person intervened: the count starts again
-            case "vetoed":
-                self.vetoes.append(str(line["what"]))
-            case "approved":
-                self.approved.add(str(line["slug"]))
             case "trusted":
                 self.trusted.add(str(line["slug"]))
-            case "hold":
-                self.hold = bool(line["on"])
             case "suspended":
                 self.suspended[str(line["agent"])] = str(line["reason"])
             case "readmitted":
@@ -262,9 +284,3 @@ class Research:
             case "state":
                 if line.get("state") == "running":
                     self.barren.clear()
-
-
-def _action(denied: str) -> str:
-    tool, _, rest = denied.partition(" ")
-    first, _, more = rest.partition(" ")
-    return f"{tool}({first.rstrip(':')}{' ...' if more else ''})" if first and tool.isidentifier() else denied

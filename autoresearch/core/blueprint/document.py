@@ -336,7 +336,7 @@ def _misplaced_keys(sections: Sequence[Section]) -> list[Finding]:
             key = "" if line.block or section.key == NOTES else _declared_key(line.text)
             if key in _KEYS_ONLY and (section.key, key) != ("exp_max_time", "first_step"):  # a label in that section
                 message = f"`{key}:` is a key of the notes; in {section.title[:60]!r} it is not read"
-                findings.append(warning(line.no, "misplaced_note", message, "move it to `## Notes`"))
+                findings.append(warning(line.no, "misplaced_note", message, "move it to `## Other Notes`"))
     return findings
 
 

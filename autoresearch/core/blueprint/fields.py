@@ -1,60 +1,41 @@
-"""BlueprintFields: the values from which a blueprint is rendered, from flags or another blueprint."""
+"""New blueprints: from flags, or like another one."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import Any
 
 from autoresearch.core.blueprint.finding import errors
-from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, RESULT_ROOT, Blueprint, Notes
+from autoresearch.core.blueprint.model import BY_NAME, RESULT_ROOT, Blueprint
 from autoresearch.core.blueprint.notes import NoteValue, notes_of
-from autoresearch.core.keys import seconds
-from autoresearch.core.run.limits import MAX_TIME_S
+from autoresearch.core.keys import ValueType, seconds
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import UsageError
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlueprintFields(Notes):
-    """The values of a new blueprint and its notes. Only title, purpose and launch_command have no default."""
-
-    title: str
-    purpose: str
-    launch_command: str
-    codebase_dir: str = "./"
-    venv_exe: str = ""  # "" = look for one
-    yaml_path: str = ""  # "" = there is no recipe
-    result_dir: str = ""  # "" = ./auto_agent/exp_results/<slug>/
-    max_time_s: float = MAX_TIME_S
-    first_step_s: float | None = None  # None: the default of the project
-
-    def default_result_dir(self) -> str:
-        """`result_dir`, or the default one for this slug or title."""
-        return self.result_dir or f"{RESULT_ROOT}{slugify(self.slug or self.title)}/"
+_TEXTS = ("title", "purpose", "launch_command", "codebase_dir", "venv_exe", "yaml_path", "result_dir")
+_LIMITS = ("max_time_s", "first_step_s")
+FIELDS = {**dict.fromkeys((*_TEXTS, *BY_NAME), ValueType.TEXT), **dict.fromkeys(_LIMITS, ValueType.ANY)}
+"""Every name that `blueprint_from` accepts; what is a list in a blueprint has one item."""
 
 
-_OF_NOTES = frozenset(f.name for f in fields(Notes))
-_OWN = {f.name: str(f.type) for f in fields(BlueprintFields) if f.name not in _OF_NOTES}
-FIELD_NAMES = (*_OWN, *BY_NAME)
-"""Every name that `fields_from` accepts."""
+def default_result_dir(blueprint: Blueprint) -> str:
+    """Its `result_dir`, or the default one for its slug or title."""
+    return blueprint.result_dir or f"{RESULT_ROOT}{slugify(blueprint.notes.slug or blueprint.title)}/"
 
 
-def fields_like(blueprint: Blueprint, **changes: Any) -> BlueprintFields:
-    """The fields of this blueprint with `changes` applied; its prose for readers is not carried over.
+def blueprint_like(blueprint: Blueprint, **changes: Any) -> Blueprint:
+    """It with `changes` to its own values and to its notes; its prose for readers is not carried over.
 
     If `result_dir` changes, paths below the old one in `env` and `source` are moved too, so that two runs never write
     the same file because the blueprint names it by its absolute path.
     """
     notes, old, new = blueprint.notes, blueprint.result_dir, str(changes.get("result_dir", blueprint.result_dir))
-    same = {name: getattr(notes, name) for name in _OF_NOTES}
-    same |= {name: getattr(blueprint, name) for name in _OWN}
-    same["text"], same["first_step_s"] = "", blueprint.first_step_s if blueprint.first_step_given else None
-    same["env"] = {name: moved(value, old, new) for name, value in notes.env.items()}
-    same["source"] = tuple(replace(source, path=moved(source.path, old, new)) for source in notes.source)
-    return BlueprintFields(**(same | changes))
+    own = {name: changes.pop(name) for name in _TEXTS if name in changes}
+    env = {name: moved(value, old, new) for name, value in notes.env.items()}
+    sources = tuple(replace(source, path=moved(source.path, old, new)) for source in notes.source)
+    return replace(blueprint, **own, notes=replace(notes, **{"text": "", "env": env, "source": sources} | changes))
 
 
 def moved(text: str, old: str, new: str) -> str:
@@ -65,43 +46,26 @@ def moved(text: str, old: str, new: str) -> str:
     return re.sub(whole, lambda _: new.rstrip("/"), text)
 
 
-def fields_from(mapping: Mapping[str, object]) -> BlueprintFields:
-    """Fields from flags; durations in words are accepted.
+def blueprint_from(mapping: Mapping[str, object]) -> Blueprint:
+    """A blueprint from flags, by the names of FIELDS; durations in words are accepted.
 
-    Raises UsageError for an unknown name, a value of the wrong type, or a missing required field.
+    Raises UsageError for a value that a field cannot have, and for a missing required one.
     """
-    values, given = dict[str, Any](), dict[str, list[NoteValue]]()
+    own, given = dict[str, Any](), dict[str, list[NoteValue]]()
     for name, value in mapping.items():
-        if name not in FIELD_NAMES:
-            raise UsageError(f"{name!r} is not a field of a blueprint", hint=f"known: {', '.join(FIELD_NAMES)}")
         if value is None:
             continue
         if name in BY_NAME:
-            given[name] = [NoteValue(0, text) for text in _texts(name, value)]
+            given[name] = [NoteValue(0, str(value))]
         else:
-            values[name] = limit(name, value) if _OWN[name].startswith("float") else _text(name, value)
+            own[name] = limit(name, value) if name in _LIMITS else str(value)
     for name, option in (("purpose", "--purpose 'why it is run'"), ("launch_command", "--command 'python train.py'")):
-        if not values.get(name, "").strip():
+        if not own.get(name, "").strip():
             raise UsageError(f"a blueprint needs a {name.replace('_', ' ')}", hint=option)
     notes, findings = notes_of(given)
     if wrong := errors(findings):
         raise UsageError(wrong[0].message, hint=wrong[0].hint)
-    return BlueprintFields(**{name: getattr(notes, name) for name in _OF_NOTES}, **values)
-
-
-def _texts(name: str, value: object) -> list[str]:
-    """The texts of a note, as it would be written in a blueprint."""
-    if isinstance(value, Mapping) and name == "env":
-        return [f"{key}={json.dumps(str(one), ensure_ascii=False)}" for key, one in value.items()]
-    if isinstance(value, list | tuple) and name in LIST_KEYS:
-        return [str(one) for one in value]
-    return [str(value).lower() if isinstance(value, bool) else _text(name, value)]
-
-
-def _text(name: str, value: object) -> str:
-    if isinstance(value, list | tuple | Mapping):
-        raise UsageError(f"{name} must be a text")
-    return str(value)
+    return Blueprint(**own, first_step_given="first_step_s" in own, notes=notes)
 
 
 def limit(name: str, value: object) -> float:

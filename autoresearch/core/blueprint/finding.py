@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from autoresearch.errors import AutoresearchError, BlueprintError
+
 
 class Severity(StrEnum):
     """An error stops a run before it starts; a warning is shown and recorded."""
@@ -37,6 +39,12 @@ class Finding:
 def errors(findings: Sequence[Finding]) -> list[Finding]:
     """The findings that stop a run."""
     return [f for f in findings if f.severity is Severity.ERROR]
+
+
+def raise_on(findings: Sequence[Finding], raised: type[AutoresearchError] = BlueprintError, start: str = "") -> None:
+    """Raise the first error of them, with its hint; `start`: in front of its message."""
+    for bad in errors(findings)[:1]:
+        raise raised(start + bad.message, hint=bad.hint, code=bad.code)
 
 
 def one_of_a_kind(findings: Iterable[Finding]) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.blueprint.parser import looks_like_command
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.core.shell import ShellReading, SimpleCommand, read_shell
 from autoresearch.core.text.regex import later
@@ -22,8 +23,7 @@ _LOOPBACK = later(r"(?:-p|--publish)(?:=|\s*)[\"']?(?:127\.\d+\.\d+\.\d+|\[::1\]
 RECORDS = "reports/auto_research"  # in the repository of the code
 _SPARE = "the harness ends the whole process tree of a run itself; take it out"
 _AUTOKILL = later(r"(?:\w+\+?=(?:.*\s)?)?--autokill(?:=|\s|\Z)", re.DOTALL)  # or in a variable that is passed on
-_AUTO = later(r"--a(?:u(?:t(?:o(?:k(?:i(?:l)?)?)?)?)?)?\Z")  # argparse accepts any prefix of a flag
-_KILL = later(r"--k(?:i(?:l(?:l)?)?)?(?:=|\Z)")
+_KILL = later(r"--kill(?:=|\Z)")
 _OWN = later(r"-[Pgs]\b|-[Pgs]\d|--(?:parent|pgroup|session)\b")  # of pkill: what the caller itself started
 _BY_NAME = frozenset({"pkill", "killall", "killall5", "skill", "slay"})
 _RAY_STOP = later(r"(?:ray|python[\d.]* (?:.* )?-m ray(?:\.scripts){0,2}) stop(?: |\Z)")
@@ -77,9 +77,9 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
         match = re.search(rf"^[^#\n]*\b{re.escape(name)}[\"']?\s*:", text, re.MULTILINE)
         return text.count("\n", 0, match.end()) + 1 if match else 0
 
-    for key, value in _leaves(recipe):
+    for key, value in flatten(recipe).items():
         name = key.rsplit(".", 1)[-1]
-        if name == "execute_test" and value not in (False, None, 0, "", "False", "false", "do_not_test"):
+        if name == "execute_test" and value not in (False, None, 0, "", {}, "False", "false", "do_not_test"):
             message = f"{key} is {value}: the trainer aborts below a reward threshold"
             findings.append(error(line(name), "execute_test", message, "set it to False", where))
         if name in _PATH_KEYS and isinstance(value, str) and value and "/" not in value:
@@ -92,7 +92,7 @@ def lint_recipe(recipe: Mapping[str, object], text: str, *, where: str) -> list[
 _HARMS: tuple[tuple[str, str, Callable[[SimpleCommand], bool]], ...] = (
     (
         *("autokill", "--autokill kills every python and ray process on this host, our watcher included"),
-        lambda one: any(map(_AUTOKILL.match, one.words)) or (_is_ajet(one) and any(map(_AUTO.match, one.argv))),
+        lambda one: any(map(_AUTOKILL.match, one.words)),
     ),
     (
         *("kills_by_name", "--kill ends every process whose command line matches, other runs included"),
@@ -138,11 +138,3 @@ def lint_swarm(swarm: Swarm) -> Iterator[Finding]:
         message = "the swarm server listens on 0.0.0.0 without authentication, and runs code that is sent to it"
         way = "publish it as -p 127.0.0.1:PORT:PORT" if swarm.container else "keep its port behind a firewall"
         yield warning(0, "swarm_open", message, f"{way}; from another host use swarm_ssh")
-
-
-def _leaves(recipe: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for key, value in recipe.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value

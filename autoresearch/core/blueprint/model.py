@@ -85,6 +85,7 @@ class Notes:
     include: tuple[str, ...] = ()  # what a worktree shows of the checkout, as `parse_include` takes it
     exclude: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()  # what only the evaluation may read, such as its answers
+    artifacts: tuple[str, ...] = ()  # files of a run that a coding agent is shown, beyond those below `artifacts/`
     writable: tuple[str, ...] = ()  # directories outside its own that a sandboxed trainer may write to
     seed: str = ""  # how a seed is passed to the training: a recipe key, --flag or $NAME; or a number, the first seed
     first_step: str = ""  # "kl": only a printed KL counts as the first step, as published
@@ -102,19 +103,22 @@ class Notes:
         return (*(f"step {text}" for text in self.step_line), *(f"validation {text}" for text in self.validation_line))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
-    """One experiment as its author wrote it: paths are neither resolved nor checked. Times in seconds."""
+    """One experiment as its author wrote it: paths are neither resolved nor checked. Times in seconds.
 
-    name: str  # the file's name, for messages
+    A new one needs title, purpose and launch_command.
+    """
+
+    name: str = ""  # the file's name, for messages
     title: str
-    slug: str
+    slug: str = ""  # of the notes, or made of title, purpose or name by the parser
     purpose: str
-    codebase_dir: str
-    venv_exe: str  # "" = look for one
-    yaml_path: str  # "" = there is no recipe
+    codebase_dir: str = "./"
+    venv_exe: str = ""  # "" = look for one
+    yaml_path: str = ""  # "" = there is no recipe
     launch_command: str
-    result_dir: str
+    result_dir: str = ""  # "" = the default one, until it is written
     max_time_s: float = MAX_TIME_S
     first_step_s: float = FIRST_STEP_S
     max_time_given: bool = False
@@ -181,6 +185,7 @@ NOTE_KEYS = (
     _texts(
         "hide", "what only `evaluate` may read, such as its answers: untracked; in a campaign whose runs are sandboxed"
     ),
+    _texts("artifacts", "a file of a run, or a pattern, that a coding agent is shown beside those below `artifacts/`"),
     _texts("writable", "a directory outside the project that a sandboxed run may write to, such as a cache"),
     _texts("source", "a file of metrics that is preferred over all others: `jsonl PATH`, `dict_lines PATH`"),
     _texts(

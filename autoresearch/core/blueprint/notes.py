@@ -27,7 +27,7 @@ from autoresearch.core.blueprint.finding import Finding, error, warning
 from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, Notes, note_key
 from autoresearch.core.keys import Key, ValueType, same_thing
 from autoresearch.core.metrics.constraint import parse_constraint
-from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, near_miss, parse
+from autoresearch.core.metrics.objective import ExpressionError, near_miss, parse
 from autoresearch.core.run.swarm import Swarm, is_url
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
@@ -47,7 +47,6 @@ _HINTS = {
     ValueType.SWITCH: "write true or false",
     "env": "a name is letters, digits and _",
     "first_step": "limits go to [exp_max_time]",
-    "metric": f"write {EXPRESSIONS}",
     "seed": "write one of them, or `random`, `fixed`, `none`",
     "swarm_on_busy": "an engine is never used as it is",
     "swarm_retries": "write it like `20 in 5m`",

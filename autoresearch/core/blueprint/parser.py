@@ -31,7 +31,6 @@ from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, slugify
 from autoresearch.errors import BlueprintError
 
-_MAX_COMMAND_BYTES = 131072  # Linux: the longest single argument of a program (MAX_ARG_STRLEN)
 _NOTHING = later(
     r"^(?:n/?a|none|null|nil|nothing|not (?:needed|applicable)|tbd|todo|无|没有|不需要|未定|-+)"
     r"(?=$|[\s,，。;；:(（]|\.(?:\s|$))",
@@ -118,7 +117,7 @@ def _purpose(items: Sequence[SectionItem]) -> SectionValue | None:
 
 
 def _path(items: Sequence[SectionItem], section_kind: SectionKind) -> SectionValue | None:
-    """The path that a section names: with its key, in a code block, or alone in prose; None if it names none."""
+    """The path that a section names: with its key, in a code block, or alone on a line; None if it names none."""
     for tier in _tiers(items):
         block = next((block for item in tier for block in item.code[:1] if not item.first), None)
         if full := [line for line in block or () if line.text.strip()]:
@@ -126,63 +125,54 @@ def _path(items: Sequence[SectionItem], section_kind: SectionKind) -> SectionVal
             wrong = (error(full[0].no, "path_of_lines", message, "keep one line"),) if len(full) > 1 else ()
             text = "\n".join(line.text for line in full)
             return SectionValue("" if means_nothing(text) else text, tuple(line.no for line in full), wrong)
-        found: dict[str, SectionValue] = {}
-        for item in tier:
-            lines = [(no, text.strip()) for no, text in item.prose if text.strip()]
-            for no, text in lines[:1] if item.role is LabelRole.VALUE else lines:
-                for path in _paths_in(text, no, typed=item.role is LabelRole.VALUE):
-                    found.setdefault(path.text, path)
-        if len(found) > 1:
-            one, other = list(found.values())[:2]
+        lines = [
+            (no, text.strip(), item.role is LabelRole.VALUE)
+            for item in tier
+            for no, text in [one for one in item.prose if one[1].strip()][: 1 if item.role is LabelRole.VALUE else None]
+        ]
+        alone = {path.text: path for line in reversed(lines) if (path := _path_alone(*line))}
+        if len(alone) > 1:
+            *_, other, one = alone.values()
             message = f"[{section_kind.name}] names both {one.text or 'NA'} and {other.text or 'NA'}"
             hint = f"write the one that is meant as `- {section_kind.key}: {one.text or other.text}`"
             return SectionValue("", other.lines, (error(other.line, "two_paths", message, hint),))
-        if found:
-            return next(iter(found.values()))
+        if alone:
+            return next(iter(alone.values()))
+        for no, text, _ in lines:
+            if token := _TOKEN.search(_EXAMPLE.sub("", text)):
+                message, written = f"the path in [{section_kind.name}] stands in a sentence", token[1].rstrip(".,:")
+                hint = f"write it by itself: `- {section_kind.key}: {written}`"
+                return SectionValue("", (no,), (error(no, "path_in_sentence", message, hint),))
     return None
 
 
-def _paths_in(text: str, no: int, *, typed: bool) -> Iterator[SectionValue]:
-    """The paths that one line names; of a typed item it is the whole line, unless that is a sentence about one."""
+def _path_alone(no: int, text: str, typed: bool) -> SectionValue | None:
+    """The path that a line is, maybe with words and a colon in front of it, or a remark behind it.
+
+    None for a sentence. What a key is given is a path whatever it looks like.
+    """
+    if not typed and _START.match(behind := re.split(r"[:：]\s+", _EXAMPLE.sub("", text))[-1]):
+        text = behind
     if means_nothing(text):
-        yield SectionValue("", (no,))
-    elif quoted := _QUOTED.fullmatch(text):
-        yield SectionValue(quoted[2].strip() if text[0] == "`" else quoted[2], (no,))
-    elif _START.match(text) or (typed and not _TOKEN.search(text)) or _WHOLE.fullmatch(text):
-        plain = _bare(_REMARK.sub("", text))
-        findings: tuple[Finding, ...] = ()
-        if plain != _bare(text):
-            message = f"the remark behind the path is not taken as a part of it: {plain}"
-            findings = (warning(no, "trailing_remark", message, "put the path in backquotes if that belongs to it"),)
-        if not re.search(r"\s", plain) or not _SENTENCE.search(plain):
-            yield SectionValue(plain, (no,), findings)
-        else:
-            first, _, rest = plain.partition(" ")
-            more = [token[1].rstrip(".,:") for token in _TOKEN.finditer(rest)]
-            yield from (SectionValue(_bare(path), (no,)) for path in (*_cut(first, plain), *more))
-    else:
-        sentence = _EXAMPLE.sub("", text)
-        spans = [span[2].strip() for span in _CODE_SPAN.finditer(sentence)]
-        paths = [span for span in spans if _START.match(span) or _WHOLE.fullmatch(span)]
-        for token in _TOKEN.finditer(_CODE_SPAN.sub(" ", sentence)):
-            paths += _cut(token[1].rstrip(".,:"), token.string[token.start() :])
-        if typed and not any(map(_START.match, paths)):
-            paths = [text]
-        yield from (SectionValue(path, (no,)) for path in paths)
+        return SectionValue("", (no,))
+    if quoted := _QUOTED.fullmatch(text):
+        return SectionValue(quoted[2].strip() if text[0] == "`" else quoted[2], (no,))
+    plain = _bare(_REMARK.sub("", text))
+    if not (typed or _WHOLE.fullmatch(text) or (_START.match(plain) and not _SENTENCE.search(plain))):
+        return None
+    if plain == _bare(text):
+        return SectionValue(plain, (no,))
+    message = f"the remark behind the path is not taken as a part of it: {plain}"
+    hint = "put the path in backquotes if that belongs to it"
+    return SectionValue(plain, (no,), (warning(no, "trailing_remark", message, hint),))
 
 
 def _bare(text: str) -> str:
     return re.sub(r"(?<=\w)\.$", "", text.rstrip("。；，;,"))
 
 
-def _cut(path: str, text: str) -> tuple[str, ...]:
-    """The path that the text begins with; with what follows, too, where that may belong to it: `/data/my code/x`."""
-    longer = re.match(rf"{re.escape(path)} [^\s/:]+/\S*", text)
-    return (path, longer[0]) if longer else (path,)
-
-
 def _launch_command(section: Section | None) -> tuple[SectionValue | None, list[Finding]]:
-    """The launch command, with an error if there is none, if there are several, or if it is too long."""
+    """The launch command, with an error if there is none, or if there are several."""
     hint = "write it as `- command: python -m ...` or in a fenced code block"
     if section is None:
         return None, [error(0, "missing_command", "there is no [exp_launch_command]", hint)]
@@ -198,11 +188,7 @@ def _launch_command(section: Section | None) -> tuple[SectionValue | None, list[
         return None, [error(commands[1].line, "many_commands", message, hint)]
     if not commands:
         return None, [error(section.line, "missing_command", "[exp_launch_command] holds no command", hint)]
-    size = len(commands[0].text.encode())
-    if size < _MAX_COMMAND_BYTES:
-        return commands[0], []
-    message = f"the launch command has {size} bytes, more than a shell takes"
-    return commands[0], [error(commands[0].line, "long_command", message, "use a script")]
+    return commands[0], []
 
 
 def looks_like_command(text: str, *, surely: bool = False) -> bool:
@@ -217,13 +203,8 @@ def looks_like_command(text: str, *, surely: bool = False) -> bool:
 
 
 def _commands(items: Sequence[SectionItem]) -> list[SectionValue]:
-    """The commands of these items: code blocks, else lines, else what sentences quote."""
-    if blocks := _blocks(items):
-        return blocks
-    if lines := [value for item in items if (value := _whole(item) or _run_of_lines(item))]:
-        return lines
-    spans = [(no, span) for i in items for no, text in i.prose for span in _CODE_SPAN.finditer(_EXAMPLE.sub("", text))]
-    return [SectionValue(span[2].strip(), (no,)) for no, span in spans if looks_like_command(span[2])]
+    """The commands of these items: code blocks, else lines."""
+    return _blocks(items) or [value for item in items if (value := _whole(item) or _run_of_lines(item))]
 
 
 def _blocks(items: Sequence[SectionItem]) -> list[SectionValue]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.run.json_record import from_record
 from autoresearch.core.text.numbers import subtracted
 
 
@@ -56,8 +57,8 @@ class ClaimEstimate:
     @classmethod
     def of_verdict(cls, verdict: Mapping[str, Any]) -> ClaimEstimate:
         """That of a recorded verdict."""
-        known = {one.name: _READ[str(one.type)](verdict.get(one.name)) for one in fields(cls)}
-        return cls(**known | {"claim": _text(verdict.get("do"))})
+        known = {name: value for name, value in verdict.items() if not isinstance(value, float) or math.isfinite(value)}
+        return from_record(cls, {**known, "claim": verdict["do"]})
 
     @property
     def label(self) -> str:
@@ -116,21 +117,3 @@ class ClaimEstimate:
             too_many = ", too many for a claim" if self.fails_more else ""
             return f"{ours}; {own} and {theirs or 'none'} of the baseline's {self.n_baseline + theirs} failed{too_many}"
         return ours if self.failed is None or self.failed_baseline is None else f"{ours}, none failed"
-
-
-def _number(value: object) -> float | None:
-    """A finite number; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
-def _text(value: object) -> str:
-    return str(value or "")
-
-
-_READ: dict[str, Callable[[object], Any]] = {"float | None": _number, "int | None": _count, "str": _text}

@@ -1,6 +1,6 @@
 """Decision: keep, discard or crash for one idea, after each of its runs. docs/judge.md says it in formulas.
 
-As in the git workflow of NeMo-RL's auto-research skill: `keep` is better, or flat but simpler; `crash` has no
+As in the git workflow of NeMo-RL's auto-research skill: `keep` is better; `crash` has no
 valid metric; everything else is `discard`. In addition, noise is taken into account: one lucky run is not kept.
 
 The variance of each side is its own, shrunk towards that of all replicates of the campaign as if they were `prior`
@@ -36,7 +36,6 @@ class DecisionRule:
     alpha: float = 0.03  # one-sided level of the t-test
     prior: int = 4  # degrees of freedom that the campaign's noise stands for in the variance of one idea
     losing: float = 0.1  # one-sided level of the test whether an idea loses more runs than the incumbent
-    flat: float = 0.5  # how far below the incumbent and the anchor a simpler idea may lie, in sd
     noisier: float = 2.5  # times the baseline's variance from which on a kept idea is run again
     precise: float = 0.5  # standard error of a kept idea's mean that is enough, in sd of the baseline
     repeats: int = 14  # runs of such an idea at most
@@ -49,9 +48,6 @@ class RunEvidence:
     values: Sequence[float | None]  # of this idea's runs, in order; the last is the one that has just ended
     incumbent: Sequence[float | None]  # of the idea to beat; empty: this is the baseline itself
     noise: Noise = UNKNOWN  # pooled over every other idea, baseline and incumbent included
-    simpler: bool = False  # declared simpler than its parent, and confirmed by the diff
-    smoke: bool = False  # underpowered, declared or because of few steps: validates plumbing, judges nothing
-    anchor: Sequence[float] = ()  # of the best idea that was kept on merit; empty: the incumbent
     robust_sd: float | None = None  # of a run within its idea, by which runs that collapsed are known
     fallen: float | None = None  # the best value of any run that collapsed
     once: bool = False  # it runs once: all runs of the campaign together say what it is worth
@@ -71,7 +67,6 @@ class Decision:
     noise: float | None = None  # sd of a single run, in the metric's unit
     threshold: float | None = None  # what delta has to exceed: to be re-tested; from `least` runs on, to be kept
     retest: bool = False  # whether a further run with another seed is to start now; False: the decision is final
-    judged: bool = True  # False: a smoke run, no evidence for or against the idea
 
 
 DEFAULT = DecisionRule()
@@ -84,10 +79,6 @@ def decide(objective: Objective, evidence: RunEvidence, rule: DecisionRule = DEF
     """
     values = measured(evidence.values)
     n, measures = len(values), bool(measured(evidence.values[-1:]))
-    if evidence.smoke and measures:
-        return Decision(Verdict.DISCARD, "smoke run: the plumbing works; it judges nothing", n, judged=False)
-    if evidence.smoke:
-        return Decision(Verdict.CRASH, "smoke run without a valid metric: the plumbing leaks", n, judged=False)
     if not values:
         return Decision(Verdict.CRASH, "no valid metric", 0)
     if not evidence.incumbent:
@@ -163,7 +154,7 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         again = _repeat(evidence, ours, rule)
         return decision(Verdict.KEEP, "kept, and run again to measure it better" if again else "kept", again)
     second = spent == 1 and like_fallen(objective, ours[0], evidence.fallen, theirs)
-    promising = delta > step or (evidence.simpler and delta >= -step) or second
+    promising = delta > step or second
     goes_on = spent < rule.most and promising and not evidence.once
     if not measures:
         reason = f"this run has no valid metric{'; being re-tested' if goes_on else ''}"
@@ -174,12 +165,6 @@ def _compare(objective: Objective, evidence: RunEvidence, rule: DecisionRule) ->
         loses = _loses(evidence, (spent - n, spent), len(theirs), rule)
         if delta > bar and not loses:
             return decision(Verdict.KEEP, f"better than the noise allows ({bar:.3g})", _repeat(evidence, ours, rule))
-        # A simpler idea is as good if it is near the incumbent, and near the best that was kept on merit: without the
-        # second, a row of simpler ideas, each a little worse than the one before, would lead the search downhill.
-        allowed = -rule.flat * (noise.sd or 0.0)
-        flat = delta >= allowed and not (evidence.anchor and gain(objective, ours, evidence.anchor) < allowed)
-        if evidence.simpler and flat and not loses:
-            return decision(Verdict.KEEP, "flat but simpler")
         if delta > bar and not goes_on:
             return decision(Verdict.DISCARD, loses)
     if goes_on:
@@ -241,17 +226,14 @@ def decide_once(objective: Objective, evidence: RunEvidence, resolution: Resolut
     nothing is known of other ones or other data.
     """
     values, incumbent = measured(evidence.values), measured(evidence.incumbent)
-    if evidence.smoke or not (incumbent and measured(evidence.values[-1:])):
+    if not (incumbent and measured(evidence.values[-1:])):
         return decide(objective, evidence, DecisionRule(least=1, most=1))
     delta = gain(objective, values, incumbent)
     better, worse = resolution.exceeded_by(delta), resolution.exceeded_by(-delta)
-    flat = not worse and not (evidence.anchor and resolution.exceeded_by(-gain(objective, values, evidence.anchor)))
     size = f"{'better' if delta > 0 else 'worse'} by {abs(delta):.3g}" if delta else "no difference"
     within = "within the resolution of" if delta and not (better or worse) else "resolution"
     size = f"{size}, {within} {resolution.size:.3g}"
     size += f" ({resolution.source})" if "jitter" in resolution.source else ""
-    kept = better or (evidence.simpler and flat)
-    size = f"as good and simpler: {size}" if kept and not better else size
-    status = Verdict.KEEP if kept else Verdict.DISCARD
+    status = Verdict.KEEP if better else Verdict.DISCARD
     reason = f"{size}; another run would be a copy"
     return Decision(status, reason, len(values), delta, None, resolution.size)

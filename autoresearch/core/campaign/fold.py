@@ -88,7 +88,7 @@ class Fold:
             # a later round that could not decide takes nothing back
             idea.claim = ClaimEstimate.of_verdict(line)
         elif do == "smoke":
-            idea.smoke.add(str(line.get("run", "")))
+            idea.unjudged.add(str(line.get("run", "")))
         elif do == "marked":
             idea.marked = str(line.get("of", ""))
         idea.changed()
@@ -117,6 +117,7 @@ class Fold:
                     known.runs.append(run)
                     self._owners[run.run] = known, run
                 known.changed()
+                known.unjudged |= known.screens
             case "seed_check" if state.baseline:
                 state.seed_check = from_record(SeedCheck, line)
                 state.baseline.copies = set(line["copies"]) if line["seen"] else set()
@@ -125,6 +126,8 @@ class Fold:
                 known.commit, known.repaired, known.edited = str(line["commit"]), len(known.runs), True
                 known.fix_flags += tuple(str(flag) for flag in line.get("flags", ()))
                 known.changed()
+            case "equal" if known := self._ideas.get(line["index"]):
+                known.equal_to = int(line["of"])
             case "started" if owner := self._owners.get(str(line.get("run"))):
                 owner[1].started = True
                 owner[0].changed()
@@ -132,6 +135,7 @@ class Fold:
                 self._break_up(merge)
             case "withdrawn" if owner := self._owners.pop(str(line.get("run")), None):
                 owner[0].runs.remove(owner[1])
+                owner[0].unjudged.discard(owner[1].run)
                 owner[0].changed()
             case _:
                 _steer(state, line)
@@ -167,6 +171,10 @@ def _steer(state: CampaignState, line: Mapping[str, Any]) -> None:
             state.stop_mode = str(line["how"])
         case "again":
             state.again = int(line.get("after", state.again + state.spec.replicates))
+            if state.baseline is not None:  # they say nothing of what was mended since
+                told = [row for row in state.baseline.judged if row not in state.baseline.unnamed]
+                state.baseline.unjudged.update(row.run_id for row in told)
+                state.baseline.changed()
         case "tip":
             state.made_tip = from_record(MadeTip, line)
         case "guarded" if line["passed"]:

@@ -15,7 +15,6 @@ from autoresearch.core.campaign.decision import (
     DecisionRule,
     Resolution,
     RunEvidence,
-    compared,
     decide,
     decide_once,
     gain,
@@ -25,7 +24,6 @@ from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.metrics.objective import Direction
 from autoresearch.core.run.ending import PENDING, Verdict
 from autoresearch.core.statistics.noise import (
-    CUT,
     UNKNOWN,
     Noise,
     collapsed,
@@ -48,12 +46,12 @@ LEAST_BASELINE = 4  # runs of the baseline below which it does not tell how nois
 def pending(state: CampaignState, idea: Idea) -> Decision | None:
     """The decision after the last judged row of an idea, computed again.
 
-    None without a judged row, if its curve ended it, and if clearly no re-test is owed, as where it would be a copy:
+    None without a judged row, if it is screened, and if clearly no re-test is owed, as where it would be a copy:
     there are thousands of such ideas, and each is checked before every run.
     """
-    if not idea.judged or idea.pruned or state.unseeded or _is_out(state, idea):
+    if not idea.judged or idea.screened or state.unseeded or _is_out(state, idea):
         return None
-    return decision_of(state, idea, idea.past_values, simpler=idea.simpler, smoke=idea.hypothesis.smoke)
+    return decision_of(state, idea, idea.past_values)
 
 
 def promised(state: CampaignState, idea: Idea) -> bool:
@@ -61,18 +59,11 @@ def promised(state: CampaignState, idea: Idea) -> bool:
 
     Unless a further run would be a copy, or no more are allowed by now.
     """
-    owed = bool(idea.judged) and idea.judged[-1].standing == PENDING and not (idea.pruned or idea.hypothesis.smoke)
+    owed = bool(idea.judged) and idea.judged[-1].standing == PENDING and not idea.screened
     return owed and not (state.unseeded or idea.broken) and len(idea.judged) < rule_of(state).most
 
 
-def decision_of(
-    state: CampaignState,
-    idea: Idea,
-    values: Sequence[float | None],
-    *,
-    simpler: bool,
-    smoke: bool,
-) -> Decision:
+def decision_of(state: CampaignState, idea: Idea, values: Sequence[float | None]) -> Decision:
     """The decision on an idea whose runs gave these values, oldest first; None is a run without a metric.
 
     The only way to a decision, of a run that has just ended as of a row that is read again.
@@ -80,8 +71,7 @@ def decision_of(
     objective, baseline = state.spec.objective, state.baseline
     rival = None if idea.hypothesis.is_baseline else incumbent(state, idea)
     if state.unseeded and rival is not None and rival.values:
-        best = anchor(state, idea) if simpler else ()
-        evidence = RunEvidence(values, rival.values, noise_without(state, idea), simpler, smoke, best)
+        evidence = RunEvidence(values, rival.values, noise_without(state, idea))
         return decide_once(objective, evidence, resolution_of(state, values))
     sd = usual_sd(state)
     own = survivors(objective, baseline.values, sd) if baseline else []
@@ -89,9 +79,6 @@ def decision_of(
         values=values,
         incumbent=rival.past_values if rival else (),
         noise=noise_without(state, idea),
-        simpler=simpler,
-        smoke=smoke,
-        anchor=anchor(state, idea) if simpler else (),
         robust_sd=sd,
         fallen=best_fallen(state),
         once=state.runs_once(idea),
@@ -104,13 +91,13 @@ def decision_of(
 
 def _is_out(state: CampaignState, idea: Idea) -> bool:
     """Whether clearly, without its exact noise, no re-test is owed: `decide` requires more than this."""
-    if not idea.values or idea.broken or idea.hypothesis.smoke:
+    if not idea.values or idea.broken:
         return True
     if state.runs_once(idea):
         return True
     if idea.status == Verdict.KEEP:
         return idea is not state.best or not search_goes_on(state)
-    return len(idea.judged) >= rule_of(state).most or (not idea.simpler and _is_no_better(state, idea))
+    return len(idea.judged) >= rule_of(state).most or _is_no_better(state, idea)
 
 
 def _is_no_better(state: CampaignState, idea: Idea) -> bool:
@@ -141,32 +128,10 @@ def incumbent(state: CampaignState, idea: Idea) -> Idea | None:
     return best
 
 
-def anchor(state: CampaignState, idea: Idea) -> Sequence[float]:
-    """The values of the best other idea that is kept on merit.
-
-    One that was declared simpler counts if it is better by more than chance, or the resolution, explains.
-    """
-    best: Sequence[float] = ()
-    objective, rule = state.spec.objective, rule_of(state)
-    for other in sorted(state.keeps, key=lambda one: one.decided):
-        if other is idea or not other.kept or not other.values:
-            continue
-        bar = 0.0
-        if best and other.simpler and state.unseeded:
-            bar = resolution_of(state).size
-        elif best and other.simpler:
-            bar = compared(objective, other.values, best, noise_without(state, other), rule).bar(rule.alpha)
-        if not best or gain(objective, other.values, best) > bar:
-            best = other.values
-    return best
-
-
 def search_values(state: CampaignState, idea: Idea) -> list[float]:
     """The values that the mean of an idea rests on in the search: without the runs that collapsed."""
     sd = None if state.unseeded else usual_sd(state)
-    if sd is None or idea.width <= CUT * sd:  # as most are: none of them collapsed
-        return idea.values
-    return survivors(state.spec.objective, idea.values, sd)
+    return idea.values if sd is None else survivors(state.spec.objective, idea.values, sd)
 
 
 def search_mean(state: CampaignState, idea: Idea) -> float | None:
@@ -194,30 +159,34 @@ def best_fallen(state: CampaignState) -> float | None:
 
 def shown_noise(state: CampaignState) -> Noise:
     """The noise as people and agents may be told it: UNKNOWN where runs are copies, or may be for all that is known."""
-    return UNKNOWN if state.seed_check is None or state.unseeded else _noise(state)
+    return UNKNOWN if state.seed_check is None or state.unseeded else noise_of_all(state)
 
 
 def noise_without(state: CampaignState, idea: Idea) -> Noise:
     """The noise of all other ideas' replicates, without runs that collapsed.
 
-    It is the total minus its own, as there are thousands of others.
+    It is the total minus its own, as there are thousands of others, and each is asked of before every run.
     """
-
-    every, own = _noise(state), _noise_of(state, idea)
+    every, own = noise_of_all(state), _noises(state).get(idea.index, UNKNOWN)
     squares = every.squares - own.squares
     if not squares >= 1e-3 * own.squares:  # nearly all is its own, or not finite: digits would be lost
-        return pooled(_noise_of(state, other) for other in state.ideas if other is not idea)
+        return pooled(noise for index, noise in _noises(state).items() if index != idea.index)
     return Noise(squares, every.df - own.df)
 
 
-def _noise(state: CampaignState) -> Noise:
+def noise_of_all(state: CampaignState) -> Noise:
     """The noise of all ideas' replicates, without runs that collapsed."""
-    return state.memo("noise", lambda: pooled(_noise_of(state, idea) for idea in state.ideas))
+    return state.memo("noise", lambda: pooled(_noises(state).values()))
 
 
-def _noise_of(state: CampaignState, idea: Idea) -> Noise:
-    values = search_values(state, idea)
-    return idea.noise if values is idea.values else noise_in(values)
+def _noises(state: CampaignState) -> dict[int, Noise]:
+    """What each idea's replicates show of it, by index; there are thousands of ideas without any."""
+
+    def noises() -> dict[int, Noise]:
+        several = (idea for idea in state.ideas if len(idea.values) > 1)
+        return {idea.index: noise_in(search_values(state, idea)) for idea in several}
+
+    return state.memo("noises", noises)
 
 
 def rule_of(state: CampaignState) -> DecisionRule:

@@ -8,12 +8,32 @@ both; one built on `best` is a point only once the campaign has recorded which i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
 from autoresearch.core.campaign.overrides import fingerprint, flatten
+from autoresearch.core.campaign.space import Space
+from autoresearch.core.metrics.objective import Objective
+
+ReadYaml = Callable[[bytes, str], object]
+"""Bytes and the file's name to plain data; raises AutoresearchError where it is no YAML."""
+Lines = Callable[[bytes], Mapping[tuple[str | int, ...], int]]
+"""Bytes to the line of each key and item, by its path from the top."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposerInputs:
+    """All that a proposer may ask of a campaign; what a proposer does not need may be left out."""
+
+    objective: Objective
+    read_yaml: ReadYaml
+    lines: Lines = lambda data: {}
+    space: Space | None = None
+    queue: str = ""  # a folder of blueprints or a YAML list
+    baseline: Mapping[str, object] = field(default_factory=dict)  # the recipe's own values, nested or dotted
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +42,14 @@ class Attempt:
 
     index: int  # the baseline is 1
     hypothesis: Hypothesis
-    # a verdict; "" while its first run is under way; "skipped" if it never ran; "pruned" if its curve ended it
+    # a verdict; "" while its first run is under way; "skipped" if it never ran; "screened" if it was ended early
     status: str = ""
     value: float | None = None  # mean of the objective over its runs; None if no run measured it
     runs: int = 0  # finished runs
 
     @property
     def settled(self) -> bool:
-        """Whether its result is final enough to be reported to the proposer."""
+        """Whether its result is final enough to be learnt from."""
         return self.status != ""
 
 
@@ -45,20 +65,10 @@ class Proposer(Protocol):
         """The proposer's name: queue, grid, random, tpe ..."""
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
-        """The next idea, given all attempts so far (running ones have no status); None if there is none at present."""
+        """The next idea, given all attempts so far (running ones have no status); None if there is none at present.
 
-    def tell(self, attempt: Attempt) -> None:
-        """Report a settled attempt; repeated calls with the same attempt have no effect."""
-        return
-
-    def close(self) -> None:
-        """Release open resources."""
-        return
-
-
-def config_only(hypothesis: Hypothesis) -> bool:
-    """Whether it changes nothing but the recipe and is judged by a full run (not a smoke run)."""
-    return not (hypothesis.files or hypothesis.patches or hypothesis.blueprint or hypothesis.smoke)
+        All that it learns stands in the attempts.
+        """
 
 
 def points(attempts: Iterable[Attempt]) -> dict[str, dict[str, object]]:
@@ -82,7 +92,7 @@ def _from_baseline(slug: str, by_slug: Mapping[str, Hypothesis]) -> dict[str, ob
     chain: list[Hypothesis] = []
     while slug in by_slug and by_slug[slug] not in chain:
         chain.append(by_slug[slug])
-        if not config_only(chain[-1]):
+        if chain[-1].changes_code:
             return None
         if chain[-1].is_baseline or chain[-1].parent == BASELINE:
             return {k: v for step in reversed(chain) for k, v in flatten(step.overrides).items()}

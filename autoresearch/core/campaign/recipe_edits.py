@@ -43,18 +43,16 @@ class RecipeChange:
         return f"{self.key}: {_shown(self.old)} -> {_shown(self.new)}"
 
 
-def apply_overrides(
-    recipe: Mapping[str, object], overrides: Mapping[str, object], *, allow_new: bool = False
-) -> dict[str, object]:
+def apply_overrides(recipe: Mapping[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
     """A copy of the recipe with each key set; a mapping given for a mapping is merged into it.
 
     A value is converted to the type of the one it replaces: "3" becomes 3, "true" becomes True, 8.0 becomes 8 if
     the old value is an integer, "null" becomes None. Raises BlueprintError: `unknown_key`, with the nearest keys,
-    unless `allow_new` or a leading `+` permits a new one; `bad_value` if the value cannot be converted.
+    unless a leading `+` permits a new one; `bad_value` if the value cannot be converted.
     """
     changed: dict[str, object] = copy.deepcopy(dict(recipe))
     for key, value in overrides.items():
-        _set(changed, key.removeprefix("+"), value, recipe, allow_new or key.startswith("+"))
+        _set(changed, key.removeprefix("+"), value, recipe, key.startswith("+"))
     return changed
 
 

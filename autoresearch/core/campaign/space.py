@@ -2,9 +2,8 @@
 
     lr: {low: 1e-4, high: 1e-1, log: true}
     group_size: [4, 8, 16]
-    kl_coef: {choices: [0, 0.01, 0.1]}
     temperature: {low: 0.5, high: 1.5, step: 0.25}
-    total_steps: {value: 80}
+    total_steps: [80]
 
 `core.campaign.overrides` compares and names its points.
 """
@@ -219,14 +218,11 @@ RANGE: dict[str, Any] = {
         "log": {"type": "boolean", "description": "drawn evenly in the logarithm"},
         "step": {"type": "number", "exclusiveMinimum": 0, "description": "only low, low + step, ..."},
         "points": {"type": "integer", "minimum": 2, "description": "how many values a grid has"},
-        "choices": {"type": "array", "minItems": 1, "description": "the values that it may take"},
-        "value": {"description": "the one value that it has"},
     },
     "additionalProperties": False,
-    "dependentRequired": {"low": ["high"], **{word: ["low"] for word in ("high", "log", "step", "points")}},
+    "required": ["low", "high"],
 }
-"""What stands behind a key of a space, as its JSON schema."""
-_FOREIGN = {"min": "low", "max": "high", "values": "choices", "options": "choices", "grid": "choices", "num": "points"}
+"""What stands behind a key of a space, as its JSON schema: a range, or the list of its values."""
 _TOGETHER = (
     "a nested recipe key is written with dots: `actor.lr`; keys that depend on each other are set together, by entries "
     "of a queue: `queue: [{overrides: {optimizer: sgd, momentum: 0.9}}, {overrides: {optimizer: adam}}]`"
@@ -258,25 +254,13 @@ class _KeyReader:
             return self.choices(spec)
         if not isinstance(spec, Mapping):
             shown = canonical(spec)
-            self.wrong(f"{shown} is neither a range nor a list", f"`{{value: {shown}}}` fixes it; else {_EXAMPLE}")
+            self.wrong(f"{shown} is neither a range nor a list", f"`[{shown}]` fixes it; else {_EXAMPLE}")
         for word in spec:
             if word not in RANGE["properties"]:
-                import difflib
+                self.wrong(f"`{word}` is no word of a range", f"{_EXAMPLE}; {_TOGETHER}")
+        return self.range(spec)
 
-                near = _FOREIGN.get(word) or next(iter(difflib.get_close_matches(word, RANGE["properties"], 1)), "")
-                hint = f"write `{near}`" if near else _TOGETHER
-                self.wrong(f"`{word}` is no word of a range", hint)
-        alone = next((word for word in ("value", "choices") if word in spec), "")
-        if not alone:
-            return self.range(spec)
-        if len(spec) > 1:
-            others = ", ".join(f"`{other}`" for other in spec if other != alone)
-            self.wrong(f"`{alone}` stands beside {others}", f"keep `{alone}` alone")
-        return self.choices([spec["value"]] if alone == "value" else spec["choices"])
-
-    def choices(self, values: object) -> Choices:
-        if not isinstance(values, list):
-            self.wrong("`choices` is no list", "write `choices: [a, b]`")
+    def choices(self, values: Sequence[object]) -> Choices:
         if not values:
             self.wrong("the list of choices is empty", "name at least one value")
         seen: set[str] = set()
@@ -289,7 +273,7 @@ class _KeyReader:
         return Choices(self.key, tuple(values))
 
     def range(self, spec: Mapping[str, Any]) -> Range:
-        for word in ("low", "high"):
+        for word in RANGE["required"]:
             if word not in spec:
                 self.wrong(f"the range has no `{word}`", _EXAMPLE)
         for word in ("low", "high", "step"):
@@ -299,18 +283,15 @@ class _KeyReader:
         log, points = spec.get("log", False), spec.get("points")
         if not isinstance(log, bool):
             self.wrong(f"`log` is {canonical(log)}", "write `log: true` or leave it out")
-        if low == high:
-            self.wrong(f"`low` and `high` are both {low}", f"`{{value: {low}}}` fixes a key")
-        if low > high:
-            self.wrong(f"`low` {low} is above `high` {high}", "exchange them")
+        if low >= high:
+            self.wrong(f"`low` {low} is not below `high` {high}", f"`[{low}]` fixes a key")
         if log and low <= 0:
             self.wrong(f"`log` needs `low` above 0, and it is {low}", "raise `low`, or leave `log` out")
         if step is not None and (log or points is not None):
             other = "log" if log else "points"
             self.wrong(f"`step` stands beside `{other}`", "keep one; `points: 5` goes with `log`")
         if step is not None and not 0 < step <= high - low:
-            hint = f"it is above 0 and at most {high - low:.6g}"
-            self.wrong(f"`step` {step} makes no second value", hint)
+            self.wrong(f"`step` {step} makes no second value", f"it is above 0 and at most {high - low:.6g}")
         if points is not None and (isinstance(points, bool) or not isinstance(points, int) or points < 2):
             self.wrong(f"`points` is {canonical(points)}", "it is a whole number from 2 on")
         whole = all(isinstance(n, int) for n in (low, high, step) if n is not None)

@@ -1,10 +1,10 @@
-"""CampaignSpec: the goal and the rules of a campaign, fixed before its first run."""
+"""CampaignSpec: the goal and the rules of a campaign, fixed before its first run; how much is left until one is met."""
 
 from __future__ import annotations
 
 import math
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -14,6 +14,7 @@ from autoresearch.core.metrics.objective import Direction, Objective, same_metri
 from autoresearch.core.run.extra_paths import ExtraPath, Way
 from autoresearch.core.run.json_record import from_record
 from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.core.text.numbers import number, span
 from autoresearch.core.text.regex import later
 from autoresearch.errors import UsageError
 
@@ -21,7 +22,7 @@ AT_LEAST = later(r"\s*(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*%?\s*\Z")
 TARGET = later(r"\s*(?:(?P<name>\S.*?)?\s*(?P<sign>>=|<=|>|<)\s*)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*\Z")
 
 CHECKED = 3  # runs of the baseline that tell what the seed does: two of one seed, one of another
-REFRESH = 12  # attempted ideas after which the baseline runs again, to see whether results drift
+REFRESH = 12  # attempted ideas after which the baseline runs again: results may drift
 MOST_REPEATS = 12  # further runs of kept ideas, to measure them better, in the whole campaign
 MOST_ROUNDS = 2  # of confirmation, at the end of a campaign
 LEAST_BASELINE_RUNS = 4  # planned: three distinct values, as the second repeats the first one's seed
@@ -122,15 +123,13 @@ class CampaignSpec:
     seeding: str = ""  # random, fixed or none, where the notes tell it; "": the baseline's runs show it
     seeding_why: str = ""
     resolution: float | None = None  # of a deterministic objective, in its unit; None: as its runs show it
-    min_steps: int = 0  # a run with fewer steps is a smoke run
-    prune: str = ""  # or median
     keep_gb: float = 20.0  # 10**9 bytes of what its runs wrote beside their results
-    warmup: int = 0  # steps; a run may be pruned from the first validation after them on
+    screen_s: float = 0.0  # an idea's first run is screened at its first validation after so long; 0: none is
+    screen_overrides: Mapping[str, Any] = field(default_factory=dict)  # of a run before the first one, which screens it
     tmux_socket: str = ""
     research: AgentSpec = field(default_factory=AgentSpec)
     gpu_check: bool = True  # False: recipes that ask for more GPUs than are present run anyway
     flags: Mapping[str, Any] = field(default_factory=dict)  # that its program's --help named, with their defaults
-    plugins: Mapping[str, str] = field(default_factory=dict)  # `trainers.NAME` ... -> distribution and version
     earlier: tuple[str, ...] = ()  # directories of campaigns on the same question, the newest first
     sources: Mapping[str, str] = field(default_factory=dict)  # key -> origin of its value
     interpreter_source: str = ""  # blueprint, active environment, .venv, venv or PATH
@@ -156,15 +155,10 @@ class CampaignSpec:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> CampaignSpec:
-        """Read the output of `asdict`, and that of older versions. Raises KeyError, TypeError, ValueError."""
-        known = {**record, "research": record.get("research") or {}}
-        if not known.get("places"):
-            known.pop("places", None)
-        if "shown" not in record:  # they linked what they included, and showed nothing else
-            known["shown"] = [asdict(ExtraPath(path, Way.LINK, included=True)) for path in record.get("include") or ()]
-        if "confirm_runs" in record:  # it stood beside the rules
-            known["rules"] = {"confirm_runs": record["confirm_runs"], **record["rules"]}
-        return from_record(cls, known)
+        """Read the output of `asdict`. Raises KeyError, TypeError, ValueError."""
+        spec = from_record(cls, record)
+        lists = {key: _as_list(one) for key, one in spec.proposer.space.items()}
+        return replace(spec, proposer=replace(spec.proposer, space=lists))
 
     def with_rules(self, changes: Mapping[str, Any]) -> CampaignSpec:
         """A copy with changed stop rules and other fields, its `terms`. Raises ValueError for what they cannot be."""
@@ -187,12 +181,22 @@ class CampaignSpec:
 
     def least_gain(self, baseline: float) -> float:
         """`at_least` in the metric's unit, where the baseline's mean is this."""
-        number, percent, _ = self.at_least.partition("%")
-        return (abs(baseline) / 100 if percent else 1.0) * float(number or 0)
+        amount, percent, _ = self.at_least.partition("%")
+        return (abs(baseline) / 100 if percent else 1.0) * float(amount or 0)
 
     def branch(self, slug: str) -> str:
         """The branch name of a hypothesis."""
         return f"{self.prefix}/{slug}"
+
+
+def _as_list(values: Any) -> Any:
+    """What a key may be; older campaigns have `{choices: [...]}` and `{value: ...}`."""
+    match values:
+        case {"choices": listed}:
+            return listed
+        case {"value": value}:
+            return [value]
+    return values
 
 
 def parse_target(text: str, objective: Objective) -> float:
@@ -202,11 +206,106 @@ def parse_target(text: str, objective: Objective) -> float:
         raise ValueError(f"{text!r} is no target: write it like '{objective.metric}>=0.8'")
     if not objective.metric:
         raise ValueError("the objective is not known yet, and the target is about it")
-    name, sign, number = found["name"], found["sign"], float(found["number"])
+    name, sign, target = found["name"], found["sign"], float(found["number"])
     if name and not same_metric(name, objective.metric):  # raises ValueError for an invalid expression
         raise ValueError(f"the target is about {name!r}, and the objective (--metric) is {objective.metric!r}")
     if sign and (sign in (">", ">=")) != (objective.direction is Direction.MAXIMIZE):
         raise ValueError(f"{text!r} contradicts the direction: {objective.metric} is to be {objective.direction}d")
-    if not math.isfinite(number):
+    if not math.isfinite(target):
         raise ValueError(f"{text!r} is no number that can be reached")
-    return number
+    return target
+
+
+# -- whether a rule is met, by the attempts and the clock --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StopFacts:
+    """The measurements that the rules are checked against."""
+
+    attempted: int  # ideas, whatever their outcome
+    best: float | None  # the search mean of the best kept idea
+    gpu_hours: float
+    now: float  # wall clock
+    run_s: float  # expected duration of one run; 0 if unknown
+    reserve_s: float = 0.0  # reserved for the final confirmation
+    run_gpu_hours: float = 0.0
+    reserve_gpu_hours: float = 0.0  # reserved for the final confirmation
+    usd: float = 0.0  # cost of the coding agent, as far as it reports it
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """The result of checking all stop rules."""
+
+    met: str  # the first rule that is met, in words; "" if none is
+    remaining: str  # in words: "17/24 attempted, 6h12m remaining"
+    remaining_ideas: int | None  # None: no `count` rule
+    remaining_s: float | None  # None: no deadline
+    runs_go_on: bool = True  # whether the rules that are met forbid ideas alone: their count, what they cost
+
+    @property
+    def sentence(self) -> str:
+        """The result as a sentence for the user."""
+        return f"stop condition met: {self.met}" if self.met else self.remaining
+
+    @property
+    def deadline_words(self) -> str:
+        """How far it is to the deadline; "" without one."""
+        return "" if self.remaining_s is None else f"deadline in {span(self.remaining_s)}"
+
+    @property
+    def beside_count(self) -> str:
+        """The same for who is told the number of attempted ideas already; "" if nothing else is left to say."""
+        before, attempted, more = (self.met or self.remaining).partition(" attempted")
+        return more.removeprefix(", ") if attempted else before
+
+
+def stand(rules: Rules, facts: StopFacts, objective: Objective) -> Stand:
+    """Check every rule; `met` names the first one that is met."""
+    left_s = None if rules.deadline is None else rules.deadline - facts.now
+    left_n = None if rules.count is None else max(0, rules.count - facts.attempted)
+    met = list(_met(rules, facts, objective, left_s))
+    unlimited = replace(rules, count=None, budget_usd=None, budget_tokens=None)
+    runs_go_on = not any(_met(unlimited, facts, objective, left_s))
+    return Stand(met[0] if met else "", _remaining(rules, facts, left_s), left_n, left_s, runs_go_on)
+
+
+def _met(rules: Rules, facts: StopFacts, objective: Objective, left_s: float | None) -> Iterator[str]:
+    """The rules that are met, in words."""
+    best = facts.best
+    if rules.count is not None and facts.attempted >= rules.count:
+        yield f"{facts.attempted}/{rules.count} ideas attempted"
+    if rules.target is not None and best is not None and not objective.better(rules.target, best):
+        yield f"{objective.metric} = {best:.6g} (search mean) reaches the target {rules.target:g}"
+    if left_s is not None and left_s <= 0:
+        yield "the deadline has passed"
+    elif left_s is not None and left_s < facts.run_s + facts.reserve_s:
+        also = f" and {span(facts.reserve_s)} for the confirmation" if facts.reserve_s else ""
+        yield f"{span(left_s)} are left, too short for another run of {span(facts.run_s)}{also}"
+    if rules.budget_gpu_hours is not None:
+        left = rules.budget_gpu_hours - facts.gpu_hours
+        if left <= 0 or left < facts.run_gpu_hours + facts.reserve_gpu_hours:
+            also = f", {left:.2f} are left for the confirmation" if left > 0 and facts.reserve_gpu_hours else ""
+            yield f"{facts.gpu_hours:.2f} of {rules.budget_gpu_hours:g} GPU hours are spent{also}"
+    if rules.budget_usd is not None and facts.usd >= rules.budget_usd:
+        yield f"{facts.usd:.2f} of {rules.budget_usd:g} USD are spent on the researcher"
+    if rules.budget_tokens is not None and facts.tokens >= rules.budget_tokens:
+        yield f"{facts.tokens:,} of {rules.budget_tokens:,} tokens are spent on the researcher"
+
+
+def _remaining(rules: Rules, facts: StopFacts, left_s: float | None) -> str:
+    words = [f"{facts.attempted}/{rules.count} attempted" if rules.count else f"{facts.attempted} attempted"]
+    if left_s is not None:
+        words.append(f"{span(max(0.0, left_s))} remaining")
+    if rules.budget_gpu_hours is not None:
+        words.append(f"{facts.gpu_hours:.2f}/{rules.budget_gpu_hours:g} GPU hours")
+    if rules.budget_usd is not None:
+        words.append(f"{facts.usd:.2f}/{rules.budget_usd:g} USD")
+    if rules.budget_tokens is not None:
+        words.append(f"{facts.tokens:,}/{rules.budget_tokens:,} tokens")
+    if rules.target is not None:
+        best = "nothing kept" if facts.best is None else f"best {number(facts.best)} (search mean)"
+        words.append(f"{best}, target {rules.target:g}")
+    return ", ".join(words)

@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 from autoresearch.core.agents.suspicion import SETS_OBJECTIVE
 from autoresearch.core.agents.turns import AGENT, Research
 from autoresearch.core.campaign.claim import ClaimEstimate
-from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.idea_name import idea_name
+from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis, idea_name
 from autoresearch.core.campaign.proposer import Attempt
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.run.ending import BREACHES, DEVICES, EXCUSED, UNPROVEN, Ending, Verdict
+from autoresearch.core.run.ending import BREACHES, DEVICES, EXCUSED, PENDING, UNPROVEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics import noise
 from autoresearch.core.statistics.noise import Noise, mean, noise_in, noise_of
-from autoresearch.core.statistics.pruning import PRUNED
 from autoresearch.core.statistics.seeding import Randomness, SeedCheck
 
 T = TypeVar("T")
 
+SCREEN = "screen"
+"""Why a run with the settings of `screen: {overrides: ...}` is made: it measures something else than the campaign."""
 FLAT = "flat: "
 """Begins the flag of a run whose objective is the same at every step, and the baseline's is not."""
 FAR = 10.0
@@ -38,7 +38,7 @@ class IdeaRun:
     run: str
     run_dir: str
     replicate: int
-    why: str  # first, baseline, retest, repeat, retry, fix, confirm
+    why: str  # first, baseline, retest, repeat, retry, fix, confirm, screen
     commit: str = ""
     seed: int | None = None
     round: int = 0  # confirmation round; 0 for a run of the search
@@ -59,14 +59,14 @@ class Idea:
     fingerprint: str = ""
     parent_index: int = 0  # 0: not known, or none
     parent_branch: str = ""  # the actual branch name, which may have a suffix such as `-2`
-    simpler: bool = False  # declared, and confirmed by the diff
     runs: list[IdeaRun] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
-    smoke: set[str] = field(default_factory=set)  # smoke runs
+    unjudged: set[str] = field(default_factory=set)  # runs that say nothing of it, as they measured something else
     copies: set[str] = field(default_factory=set)  # runs that repeat an earlier one's numbers, as of the same seed
     repaired: int = -1  # number of runs when its code was last repaired; -1: never
     claim: ClaimEstimate = field(default_factory=ClaimEstimate)  # the last verdict on it
     marked: str = ""  # the demoted ancestor that a kept idea was built on
+    equal_to: int = 0  # the index of an earlier idea that is the same program, as equal runs show
     edited: bool = False  # it trains code written by an agent: its own edit, or an ancestor's
     fix_flags: tuple[str, ...] = ()  # what looks suspicious in repairs of it
 
@@ -94,6 +94,16 @@ class Idea:
         return [run for run in self.runs if run.started and run.run not in self.done]
 
     @cached_property
+    def screens(self) -> frozenset[str]:
+        """The IDs of the runs with cheaper settings, those of `screen`; they are unjudged, too."""
+        return frozenset(run.run for run in self.runs if run.why == SCREEN)
+
+    @cached_property
+    def whole(self) -> list[LedgerRow]:
+        """The rows of all others."""
+        return [row for row in self.rows if row.run_id not in self.screens]
+
+    @cached_property
     def waits(self) -> bool:
         """Whether a run of it is prepared or live, confirmations excluded."""
         return any(run.run not in self.done and run.why != "confirm" for run in self.runs)
@@ -105,8 +115,8 @@ class Idea:
 
     @cached_property
     def judged(self) -> list[LedgerRow]:
-        """The rows that are evidence on the idea: not those of confirmations, smoke runs and excused failures."""
-        apart = {run.run for run in self.runs if run.why == "confirm"} | self.smoke
+        """The rows that are evidence on the idea: not those of confirmations, and excused failures."""
+        apart = {run.run for run in self.runs if run.why == "confirm"} | self.unjudged
         return [row for row in self.rows if row.run_id not in apart and not self.excused(row)]
 
     @cached_property
@@ -125,9 +135,9 @@ class Idea:
         return [measured(row) for row in self.judged if row.run_id not in self.copies]
 
     @cached_property
-    def measurements(self) -> frozenset[tuple[str, str]]:
-        """What its judged runs measured, and whose measurement it is: names of metrics and of trainers."""
-        return frozenset((row.metric_name, row.trainer) for row in self.judged if row.metric_value is not None)
+    def metric_names(self) -> frozenset[str]:
+        """What its judged runs measured."""
+        return frozenset(row.metric_name for row in self.judged if row.metric_value is not None)
 
     @cached_property
     def value(self) -> float | None:
@@ -138,11 +148,6 @@ class Idea:
     def noise(self) -> Noise:
         """The noise that its replicates show."""
         return noise_in(self.values)
-
-    @cached_property
-    def width(self) -> float:
-        """How far its values lie apart."""
-        return max(self.values) - min(self.values) if self.values else 0.0
 
     @cached_property
     def longest(self) -> float:
@@ -178,8 +183,9 @@ class Idea:
 
     @cached_property
     def decided(self) -> float:
-        """When its last judged run ended; 0 before that."""
-        return max((row.ended or 0.0 for row in self.judged), default=0.0)
+        """When its last judged run ended, or the cheap one that it was screened by; 0 before that."""
+        rows = self.judged or (self.rows if self.screened else [])
+        return max((row.ended or 0.0 for row in rows), default=0.0)
 
     def changed(self) -> None:
         """Forget what was worked out from its runs and rows: only `Fold` changes them."""
@@ -215,15 +221,19 @@ class Idea:
         return bool(self.rows) or any(run.started for run in self.runs)
 
     @property
-    def pruned(self) -> bool:
-        """Whether its last run was pruned, which decides the idea until its code is repaired."""
-        rows = self.judged
-        return bool(rows) and rows[-1].failure == PRUNED
+    def screened(self) -> bool:
+        """Whether it was clearly behind early on, and no run of it was whole."""
+        return self.status == Verdict.SCREENED and not self.passed
+
+    @property
+    def passed(self) -> bool:
+        """Whether its first stage, a run with cheaper settings, is over, and its first whole run is owed."""
+        last = self.rows[-1] if self.rows and not self.judged else None
+        return last is not None and last.run_id in self.screens and last.standing == PENDING
 
     def attempt(self) -> Attempt:
         """The idea as its proposer sees it."""
-        status = "" if self.live else PRUNED if self.pruned else self.status
-        return Attempt(self.index, self.hypothesis, status, self.value, len(self.rows))
+        return Attempt(self.index, self.hypothesis, "" if self.live else self.status, self.value, len(self.rows))
 
 
 _OF_ROWS = [name for name, kind in vars(Idea).items() if isinstance(kind, cached_property)]
@@ -357,8 +367,7 @@ class CampaignState:
     def best(self) -> Idea | None:
         """The idea to build on and to beat: the last kept one that is not demoted or marked, else the baseline.
 
-        Each beat the incumbent of its time or was as good and simpler, so the last is the best; its mean may be
-        slightly below that of an earlier, less simple one.
+        Each beat the incumbent of its time.
         """
 
         def best() -> Idea | None:
@@ -370,15 +379,26 @@ class CampaignState:
         return self.memo("best", best)
 
     @property
+    def winner(self) -> Idea | None:
+        """The best idea; of a confirmed tip the version without an edit that gains nothing, if it is confirmed, too."""
+        best = self.best
+        smaller = {index for one in self.rounds if best and one.of == best.index for index in one.candidates}
+        return next((idea for idea in self.ideas if idea.index in smaller and idea.confirmed == "confirmed"), best)
+
+    @property
     def searches_by_tip(self) -> bool:
         """Whether ideas are edited on a tip: not where further runs would be copies, nor before any shows the noise."""
         noisy = self.memo("noisy", lambda: any(idea.noise.squares for idea in self.ideas))
         return self.spec.search == "tip" and noisy and not self.unseeded
 
     def runs_once(self, idea: Idea) -> bool:
-        """Whether an idea has a single run, and what it is worth shows in the tip: not a number of an optimiser."""
+        """Whether an idea has a single run, and what it is worth shows in the tip: not a number of an optimiser.
+
+        Nor one that is put to the proof by itself.
+        """
         hypothesis = idea.hypothesis
-        return self.searches_by_tip and hypothesis.proposer in (AGENT, "queue") and not hypothesis.merges
+        once = self.searches_by_tip and hypothesis.proposer in (AGENT, "queue") and not hypothesis.merges
+        return once and all(run.why != "proof" for run in idea.runs)
 
     @property
     def tip(self) -> Idea | None:

@@ -2,62 +2,47 @@
 
 Greedy search builds on what one idea after the other has proved alone, and so drops most of what its runs showed: an
 idea that gains half a standard deviation is seldom kept by itself. With `search: tip` an idea runs once. All runs of
-the campaign together say what each edit is worth, by the model
-
-    value of a run = baseline + sum of the effects of its edits and of its pairs of edits + noise
-
-where a pair is two edits that were made apart, neither on the other: their gains need not add up. The noise of a run
-has variance 1, and an effect, before any run, a t distribution of TAIL degrees of freedom and scale PRIOR around 0:
-most are small, and one of 50 sd, as of a rate at which nothing is learnt any more, is put down to that edit, or pair,
-alone. The tip is the merge of the edits whose effect is above SURE posterior standard deviations, the best first,
-without those that would make it worse, as they do not go with a better one; an edit leaves it when later runs speak
-against it. New ideas are edited on the tip. Now and then the tip itself is judged against the best idea, by the rule
-that judges every idea of other campaigns (`core.campaign.decision`): only a tip can be kept.
+the campaign together say what each edit is worth, and each pair of edits that were made apart, neither on the other:
+their gains need not add up (`core.statistics.effects`). The tip is the merge of the edits whose effect is above SURE
+posterior standard deviations, the best first, without those that would make it worse, as they do not go with a better
+one; an edit leaves it when later runs speak against it. New ideas are edited on the tip. Now and then the tip itself
+is judged against the best idea, by the rule that judges every idea of other campaigns (`core.campaign.decision`): only
+a tip can be kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING
 
+from autoresearch.core.campaign.decision import gain
+from autoresearch.core.campaign.judgement import noise_of_all, rule_of, search_values, shown_noise
+from autoresearch.core.campaign.state import CampaignState, Idea, measured
 from autoresearch.core.metrics.objective import Direction
+from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.core.statistics.effects import WIDE, Groups, Term, Worth, fitted, unshrunk
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.statistics.student_t import t_quantile
 
-if TYPE_CHECKING:
-    from autoresearch.core.campaign.state import CampaignState, Idea
-
-PRIOR = 0.4  # scale of an edit's effect before any run of it, squared, in variances of a run
-TAIL = 4  # degrees of freedom of that
-ROUNDS = 8
 COVERED = 0.9  # by the interval of a change
 SURELY = 0.975  # the quantile of Student's t at its upper end: wider than 0.95, as some ideas scatter more than others
-WIDE = 1e6  # the same of the baseline's level
 SURE = 0.3  # posterior standard deviations by which the effect of an edit in the tip is above 0
 CHANCE = 2.0  # posterior standard deviations by which two edits are said to ruin each other
 EVERY = 8  # decided ideas between two proofs
-PROMISE = 1.5  # sd of a run by which the tip is expected to be better than the best, for a proof on the way
+PROMISE = 1.5  # sd of a run by which the tip is expected to be better than the best, for a proof on the way; or a
+# single run measured to be, for one after the last idea
 LAST_PROMISE = 0.2  # the same at the end, while a proof costs no idea any more
 MOST_PROOFS = 2  # of one tip
 MOST_LAST = 3  # proofs after the last idea
 
 
-@dataclass(frozen=True, slots=True)
-class Worth:
-    """What an edit adds, as far as the runs show: a normal distribution, in sd of a run; positive is better."""
-
-    mean: float
-    sd: float
-
-
 def edits_of(state: CampaignState, idea: Idea) -> frozenset[int]:
-    """The ideas whose edits a run of this one trains, by index."""
+    """The ideas whose edits a run of this one trains, by index.
+
+    Not an edit of settings all of which it sets again; and those of an earlier idea whose runs equal its own.
+    """
     found = state.memo("edits", dict[int, frozenset[int]])
     line = [idea]  # with its ancestors: a parent is older than its children
     while line[-1].index not in found and (parent := state.by_slug(line[-1].parent)) and parent.index < line[-1].index:
@@ -65,23 +50,75 @@ def edits_of(state: CampaignState, idea: Idea) -> frozenset[int]:
     edits = frozenset[int]()
     for one in reversed(line):
         if one.index not in found:
-            merged = [part.index for part in map(state.by_slug, one.hypothesis.merges) if part]
-            own = () if one.hypothesis.merges or one.hypothesis.is_baseline else (one.index,)
-            found[one.index] = edits.union(merged, own)
+            parts = [part for part in map(state.by_slug, one.hypothesis.merges) if part]
+            parts = parts or ([] if one.hypothesis.is_baseline else [one])
+            every = edits.union(part.index for part in parts)
+            found[one.index] = every.difference(*(_set_again(state, part, every) for part in parts))
+            if twin := _by_index(state).get(one.equal_to):
+                found[one.index] = edits_of(state, twin)
         edits = found[one.index]
     return edits
 
 
+def _by_index(state: CampaignState) -> Mapping[int, Idea]:
+    return state.memo("by index", lambda: {idea.index: idea for idea in state.ideas})
+
+
+def _set_again(state: CampaignState, idea: Idea, edits: frozenset[int]) -> frozenset[int]:
+    """Those of the edits that are nothing but settings which a later idea, made on them, sets, too."""
+    if not (keys := idea.hypothesis.keys):
+        return frozenset()
+    below = [_by_index(state)[edit] for edit in edits if edit < idea.index]
+    return frozenset(one.index for one in below if _sets_only(one) and one.hypothesis.keys <= keys)
+
+
+def _sets_only(idea: Idea) -> bool:
+    return bool(idea.hypothesis.overrides) and idea.repaired < 0 and not idea.hypothesis.changes_code
+
+
+def proved_edits(state: CampaignState) -> frozenset[int]:
+    """The indices of the ideas whose edits are in something that was confirmed."""
+    confirmed = (edits_of(state, idea) for idea in state.ideas if idea.confirmed == "confirmed")
+    proved = frozenset[int]().union(*confirmed)
+    return proved | {one.index for one in state.ideas if one.equal_to in proved and not changes_nothing(state, one)}
+
+
+def may_be_equal(state: CampaignState, idea: Idea) -> list[tuple[Idea, LedgerRow, LedgerRow]]:
+    """The earlier ideas of which a run has the seed and the value of one of its own, with these runs' rows."""
+    earlier = [one for one in state.ideas if one.index < idea.index and not one.equal_to]
+    own = _by_seed(idea) if state.searches_by_tip and not idea.equal_to else {}
+    both = ((one, own[key], row) for one in earlier for key, row in _by_seed(one).items() if key in own)
+    return list(both)
+
+
+def _by_seed(idea: Idea) -> dict[tuple[int, float], LedgerRow]:
+    """The rows of its runs that have the metric, by their seed and value."""
+    seeds = {run.run: run.seed for run in idea.runs}
+    known = ((seeds.get(row.run_id), measured(row), row) for row in idea.judged)
+    return {(seed, value): row for seed, value, row in known if seed is not None and value is not None}
+
+
+def changes_nothing(state: CampaignState, idea: Idea) -> bool:
+    """Whether its run equals one of what it was edited on."""
+    parent = state.by_slug(idea.parent) if idea.equal_to else None
+    return parent is not None and edits_of(state, parent) == edits_of(state, idea)
+
+
+def equal_words(state: CampaignState, idea: Idea, name: Callable[[Idea], str]) -> str:
+    """`the same change as #2: equal runs`, or that it changes nothing; "" of one that equals no other."""
+    first = idea.equal_to or idea.index
+    if changes_nothing(state, idea):
+        return f"it changes nothing: a run equal to that of {name(_by_index(state)[first])}"
+    if idea.equal_to and _by_index(state)[first].hypothesis.is_baseline:
+        return "it undoes what it is edited on: a run equal to the baseline's"
+    alike = [one for one in state.ideas if first in (one.index, one.equal_to) and one is not idea]
+    same = " and ".join(name(one) for one in alike if not changes_nothing(state, one))
+    return same and f"the same change as {same}: equal runs"
+
+
 def sd_of_run(state: CampaignState) -> float | None:
     """The standard deviation of a run, in the metric's unit; None while the noise is unknown."""
-    from autoresearch.core.campaign.judgement import noise_without
-    from autoresearch.core.campaign.state import Idea
-
-    return noise_without(state, Idea(0, state.ideas[0].hypothesis)).sd if state.ideas else None
-
-
-Term = tuple[int, ...]  # an edit, or two that were made apart, by the indices of their ideas; the lower one is first
-_Groups = tuple[tuple[frozenset[Term], float, int], ...]
+    return noise_of_all(state).sd
 
 
 def effects(state: CampaignState) -> Mapping[int, Worth]:
@@ -90,17 +127,12 @@ def effects(state: CampaignState) -> Mapping[int, Worth]:
 
 
 def _worths(state: CampaignState) -> Mapping[Term, Worth]:
-    """The effects of edits and of pairs of them.
-
-    By expectation maximisation: the prior of each effect is a normal one whose variance follows from the effect.
-    """
-    return state.memo("worths", lambda: _fitted(_groups(state)))
+    """The effects of edits and of pairs of them."""
+    return state.memo("worths", lambda: fitted(_groups(state)))
 
 
-def _groups(state: CampaignState) -> _Groups:
+def _groups(state: CampaignState) -> Groups:
     """Of each idea: what its runs train, their mean in sd of a run, and how many they are."""
-    from autoresearch.core.campaign.judgement import search_values
-
     sd = sd_of_run(state)
     if not sd:
         return ()
@@ -118,98 +150,8 @@ def _groups(state: CampaignState) -> _Groups:
                 known[edits] = frozenset([*((edit,) for edit in edits), *pairs])
         return known[edits]
 
-    runs = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas]
+    runs = [(edits_of(state, idea), search_values(state, idea)) for idea in state.ideas if not idea.equal_to]
     return tuple((terms(edits), mean(values) * sign / sd, len(values)) for edits, values in runs if values)
-
-
-@lru_cache(maxsize=4)
-def _unshrunk(groups: _Groups) -> Mapping[Term, Worth]:
-    """Those of edits by least squares: what the search expects is drawn towards 0, and covers too seldom.
-
-    Pairs keep their prior: where one of them explains a run, that says little of its edits.
-    """
-    spread = {term: _variance(one) if len(term) > 1 else WIDE for term, one in _fitted(groups).items()}
-    return _posterior(groups, _bundles(groups), spread)
-
-
-@lru_cache(maxsize=4)  # a journal grows by several lines for each row, and only rows change anything here
-def _fitted(groups: _Groups) -> Mapping[Term, Worth]:
-    found, spread, bundles = dict[Term, Worth](), dict[Term, float](), _bundles(groups)
-    for _ in range(ROUNDS):
-        found = _posterior(groups, bundles, spread)
-        spread = {term: _variance(one) for term, one in found.items()}
-    return found
-
-
-def _variance(worth: Worth) -> float:
-    """That of the normal prior of an effect, in the next round."""
-    return (TAIL * PRIOR + worth.mean**2 + worth.sd**2) / (TAIL + 1)
-
-
-@lru_cache(maxsize=4)
-def _bundles(groups: _Groups) -> Mapping[tuple[int, ...], tuple[Term, ...]]:
-    """The terms that are in the same groups, as the pairs of one tip, by the numbers of those groups."""
-    uses = defaultdict[Term, list[int]](list)
-    for n, (terms, _, _) in enumerate(groups):
-        for term in terms:
-            uses[term].append(n)
-    bundles = defaultdict[tuple[int, ...], list[Term]](list)
-    for term in sorted(uses):
-        bundles[tuple(uses[term])].append(term)
-    return {users: tuple(terms) for users, terms in bundles.items()}
-
-
-def _posterior(
-    groups: _Groups, bundles: Mapping[tuple[int, ...], tuple[Term, ...]], spread: Mapping[Term, float]
-) -> dict[Term, Worth]:
-    """The effects by the means of groups of runs, each of its terms and so many runs; `spread`: variances before them.
-
-    With the covariance P and the mean m of all effects, a mean y of k runs of the terms x changes them by
-    `P x (y - x m) / (x P x + 1/k)` and `-P x x P / (x P x + 1/k)`. Terms that are in the same groups are one column,
-    their sum. Most are in one group only; those are scatter of its mean to all others, and get what these leave of it.
-    Groups of the same columns are one mean: the time grows with the tips, and with the square of the columns.
-    """
-    level = groups[0][1] if groups else 0.0  # near all values: squares of what is left lose no digits
-    variance = {users: sum([spread.get(term, PRIOR) for term in terms]) for users, terms in bundles.items()}
-    column_of = {users: n for n, users in enumerate((users for users in sorted(bundles) if len(users) > 1), 1)}
-    own = {users[0]: variance[users] for users in bundles if len(users) == 1}
-    trained: list[list[int]] = [[0] for _ in groups]
-    effect = [0.0] * (len(column_of) + 1)
-    covariance = [[0.0] * len(effect) for _ in effect]
-    covariance[0][0] = WIDE
-    for users, n in column_of.items():
-        covariance[n][n] = variance[users]
-        for group in users:
-            trained[group].append(n)
-    alike = defaultdict[tuple[int, ...], list[tuple[float, float]]](list)
-    for group, (_, value, runs) in enumerate(groups):
-        alike[tuple(trained[group])].append((value - level, 1 / (own.get(group, 0.0) + 1 / runs)))
-    for columns, values in alike.items():
-        precision = sum(weight for _, weight in values)
-        column = [sum([row[n] for n in columns]) for row in covariance]
-        total = sum(column[n] for n in columns) + 1 / precision
-        surprise = sum(value * weight for value, weight in values) / precision - sum(effect[n] for n in columns)
-        while not column[-1]:
-            column.pop()  # no group so far says anything of these
-        for n, size in enumerate(column):
-            share, row = size / total, covariance[n]
-            effect[n] += share * surprise
-            row[: len(column)] = [one - share * other for one, other in zip(row, column, strict=False)]
-    unsure_of = {columns: sum([covariance[n][m] for n in columns for m in columns]) for columns in alike}
-    found = dict[Term, Worth]()
-    for users, terms in bundles.items():
-        if n := column_of.get(users, 0):
-            whole, unsure = effect[n], covariance[n][n]
-        else:
-            columns, (_, value, runs) = tuple(trained[users[0]]), groups[users[0]]
-            share = variance[users] / (variance[users] + 1 / runs)
-            whole = share * (value - level - sum([effect[n] for n in columns]))
-            unsure = variance[users] * (1 - share) + share**2 * unsure_of[columns]
-        for term in terms:
-            before = spread.get(term, PRIOR)
-            share = before / variance[users]
-            found[term] = Worth(share * whole, math.sqrt(max(0.0, before * (1 - share) + share**2 * unsure)))
-    return found
 
 
 def good_edits(state: CampaignState) -> tuple[int, ...]:
@@ -229,7 +171,7 @@ def _of_pairs(state: CampaignState, edit: int, others: Iterable[int]) -> float:
 
 
 def _may_join(state: CampaignState, idea: Idea) -> bool:
-    if idea.hypothesis.blueprint or idea.hypothesis.smoke or idea.slug in state.unwanted:
+    if idea.hypothesis.blueprint or idea.slug in state.unwanted:
         return False
     return bool(idea.values) and not (idea.broken or state.distrusted(idea))
 
@@ -243,12 +185,16 @@ class Place(StrEnum):
 
 
 def place_of(state: CampaignState, idea: Idea) -> Place:
-    """Where an edit stands: in what new ideas are edited on, or not."""
-    base = state.base
+    """Where an edit stands: in what new ideas are edited on, or not. Only its own runs say that it is out."""
+    if changes_nothing(state, idea):
+        return Place.OUT
+    idea, base = _by_index(state).get(idea.equal_to, idea), state.base
     if base is not None and idea.index in edits_of(state, base):
         return Place.IN_TIP
-    effect = effects(state).get(idea.index)
-    return Place.ASIDE if effect is not None and effect.mean > 0 else Place.OUT
+    effect, parent = effects(state).get(idea.index), state.by_slug(idea.parent)
+    ours, theirs = search_values(state, idea), search_values(state, parent) if parent else []
+    ahead = bool(ours and theirs) and gain(state.spec.objective, ours, theirs) > 0
+    return Place.ASIDE if ahead or (effect is not None and effect.mean > 0) else Place.OUT
 
 
 def change_by(state: CampaignState, idea: Idea) -> tuple[float, float, float] | None:
@@ -256,20 +202,23 @@ def change_by(state: CampaignState, idea: Idea) -> tuple[float, float, float] | 
 
     That is so, too, where every run of it trains another edit that has no run without it.
     """
-    from autoresearch.core.campaign.judgement import shown_noise
-
-    noise = shown_noise(state)
-    sd, effect = noise.shown_sd, _unshrunk(_groups(state)).get((idea.index,))
-    if effect is None or sd is None or effect.sd**2 > WIDE / 10:
+    noise, known = shown_noise(state), state.memo("unshrunk", lambda: unshrunk(_groups(state)))
+    sd, effect = noise.shown_sd, known.get((idea.equal_to or idea.index,))
+    if changes_nothing(state, idea) or effect is None or sd is None or effect.sd**2 > WIDE / 10:
         return None
     middle = state.spec.objective.change(effect.mean * sd)
     half = t_quantile(SURELY, noise.df) * effect.sd * sd
     return middle, middle - half, middle + half
 
 
-def worth_words(worth: tuple[float, float, float]) -> str:
-    """`worth -0.012 (90 % interval -0.03 to +0.006)`."""
-    return f"worth {worth[0]:+.3g} ({100 * COVERED:.0f} % interval {worth[1]:+.3g} to {worth[2]:+.3g})"
+def worth_words(state: CampaignState, idea: Idea) -> str:
+    """`worth -0.01 (90 % interval -0.03 to +0.01 if effects add; measured only on tip-2)`; "" while that is unknown."""
+    if (worth := change_by(state, idea)) is None:
+        return ""
+    parent = state.by_slug(idea.parent)
+    where = f"; measured only on {parent.slug}" if parent and parent.hypothesis.merges else ""
+    interval = f"{100 * COVERED:.0f} % interval {worth[1]:+.3g} to {worth[2]:+.3g}"
+    return f"worth {worth[0]:+.3g} ({interval} if effects add{where})"
 
 
 def promise(state: CampaignState, idea: Idea) -> float:
@@ -286,7 +235,9 @@ def _sum(state: CampaignState, edits: Iterable[int]) -> float:
 
 
 def does_not_go_with(state: CampaignState, idea: Idea) -> list[Idea]:
-    """The ideas beside which an edit is worse than the better one of both alone, beyond chance."""
+    """The ideas beside which an edit is worse than the better one of both alone, beyond chance; [] without a tip."""
+    if not state.searches_by_tip:
+        return []
     known, both = effects(state), list[int]()
     for pair, worth in _worths(state).items():
         if len(pair) == 2 and idea.index in pair:
@@ -296,10 +247,10 @@ def does_not_go_with(state: CampaignState, idea: Idea) -> list[Idea]:
     return [one for one in state.ideas if one.index in both]
 
 
-def clash_words(state: CampaignState, idea: Idea) -> str:
-    """`; does not go with #4 and #7`."""
-    others = [f"#{one.index}" for one in does_not_go_with(state, idea)]
-    return f"; does not go with {' and '.join(others)}" if others else ""
+def beside_words(state: CampaignState, idea: Idea, name: Callable[[Idea], str] = "#{0.index}".format) -> str:
+    """`; the same change as #2: equal runs; does not go with #4 and #7`."""
+    same, clashing = equal_words(state, idea, name), " and ".join(map(name, does_not_go_with(state, idea)))
+    return f"{same and f'; {same}'}{clashing and f'; does not go with {clashing}'}"
 
 
 def needs_merge(state: CampaignState) -> bool:
@@ -311,23 +262,38 @@ def needs_merge(state: CampaignState) -> bool:
 
 
 def proof_due(state: CampaignState, *, last: bool) -> Idea | None:
-    """The tip that is to be judged now, against the best; `last`: no idea comes any more."""
-    from autoresearch.core.campaign.judgement import rule_of
-
-    tip, best = state.tip, state.best
-    if tip is None or best is None or tip.confirmed == "demoted" or edits_of(state, tip) == edits_of(state, best):
+    """What is to be judged now, against the best: the tip, and after the last idea (`last`) its rival, too."""
+    if state.best is None or (last and _proofs_since_idea(state) >= MOST_LAST):
         return None
+    if state.tip is not None and _is_due(state, state.tip, state.best, last):
+        return state.tip
+    return _rival(state, state.best) if last else None
+
+
+def _is_due(state: CampaignState, tip: Idea, best: Idea, last: bool) -> bool:
+    if tip.confirmed == "demoted" or edits_of(state, tip) == edits_of(state, best):
+        return False
     proofs = sum(run.why == "proof" for run in tip.runs)
     if tip.slug in state.unwanted or proofs >= MOST_PROOFS or len(tip.judged) >= rule_of(state).most:
-        return None
+        return False
     if not tip.runs and any(idea.broken and idea.parent == tip.slug for idea in state.ideas):
-        return tip  # it may be the tip that breaks a constraint, and then all that is edited on it would
+        return True  # it may be the tip that breaks a constraint, and then all that is edited on it would
     early = not tip.runs and _reaches_target(state, tip)
     if not (last or early) and decided_since_proof(state) < EVERY:
+        return False
+    return promise(state, tip) >= (LAST_PROMISE if last or early else PROMISE)
+
+
+def _rival(state: CampaignState, best: Idea) -> Idea | None:
+    """The idea whose own run is the best of all, if it is far better than the best one: a merge may have lost that."""
+    sd, theirs, objective = sd_of_run(state), search_values(state, best), state.spec.objective
+    able = [idea for idea in state.ideas if state.runs_once(idea) and _may_join(state, idea)]
+    able = [idea for idea in able if edits_of(state, idea) != edits_of(state, best)]
+    if not (sd and able and theirs):
         return None
-    if last and _proofs_since_idea(state) >= MOST_LAST:
-        return None
-    return tip if promise(state, tip) >= (LAST_PROMISE if last or early else PROMISE) else None
+    ahead = {idea.index: gain(objective, search_values(state, idea), theirs) for idea in able}
+    rival = max(able, key=lambda idea: ahead[idea.index])
+    return rival if ahead[rival.index] > PROMISE * sd else None
 
 
 def tip_words(state: CampaignState) -> str:

@@ -3,7 +3,7 @@
 The model of `core.campaign.tip` tells what edits are worth as far as effects add. Once a tip is confirmed, versions of
 it that lack one edit each are made, those of the least sure edits first, as many as `confirm_runs` and the time left
 allow. They and the tip run in turn, RUNS times each. An edit without which the tip is surely no worse by more than
-LITTLE may be dropped: the smaller version can be put to the proof by its name.
+LITTLE may be dropped: the version without the one that gains least is put to the proof, and wins if it is confirmed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.state import CampaignState, Idea, Round
 from autoresearch.core.campaign.tip import effects
-from autoresearch.core.controller import scheduler
+from autoresearch.core.controller import runs_and_retries
 from autoresearch.core.controller.actions import ControllerAction, Note, Say
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from autoresearch.core.statistics.noise import measured, variance
 from autoresearch.core.statistics.student_t import t_quantile
 
@@ -75,7 +75,7 @@ def owed(state: CampaignState, ongoing: Round) -> RunRequest | None:
     for idea in sorted((one for one in state.ideas if one.index in sides), key=lambda one: _begun(one, ongoing)):
         tries = sum(run.round == ongoing.number for run in idea.runs)
         if _begun(idea, ongoing) < RUNS and tries < MOST_TRIES * RUNS:
-            return RunRequest(idea, scheduler.next_replicate(idea), "confirm")
+            return RunRequest(idea, runs_and_retries.next_replicate(idea), "confirm")
     return None
 
 
@@ -106,6 +106,12 @@ def edit_worths(state: CampaignState) -> list[EditWorth]:
     return sorted(found, key=lambda one: one.gain)
 
 
+def smaller(state: CampaignState) -> Idea | None:
+    """The confirmed tip without the edit that gains least, if that may be dropped: it is to be confirmed by itself."""
+    least = None if state.open_round else next(iter(edit_worths(state)), None)
+    return least.version if least and least.droppable and not least.version.confirmed else None
+
+
 def _worth(
     state: CampaignState, idea: Idea, version: Idea, with_it: Sequence[float | None], without: Sequence[float | None]
 ) -> EditWorth:
@@ -133,8 +139,5 @@ def edit_words(state: CampaignState) -> list[str]:
         runs = f"{one.runs[0]} fresh runs with it, {one.runs[1]} without"
         runs += f" and {one.lost} more that have no metric" if one.lost else ""
         text = f"{one.edit.name}: {objective.metric} {change:+.3g} by it ({interval}; {runs})"
-        if one.droppable:
-            proof = f"autoresearch campaign confirm {one.version.slug} --campaign {state.spec.name}"
-            text += f"; it may be dropped: {proof}"
-        words.append(text)
+        words.append(f"{text}; it may be dropped" if one.droppable else text)
     return words

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 
 
 class ControllerAction:
@@ -21,7 +21,6 @@ class ControllerAction:
 class Do(ControllerAction, Enum):
     """The actions of which nothing else has to be said."""
 
-    WRITE_DOCUMENTS = "bring the documents about the campaign up to date, after a run was reported"
     CHECK_SEEDS = "read the curves of the baseline's runs, and see whether the seed has an effect"
     JUDGE_ROUND = "read the curves of the open round's runs, and judge it"
     MERGE_TIP = "merge the edits that seem good, for new ideas to be edited on"
@@ -66,19 +65,9 @@ class StopRun(ControllerAction):
 
 @dataclass(frozen=True, slots=True)
 class RecordRun(ControllerAction):
-    """Write the row and the other records of a run that is over, and free its slot."""
+    """Write the row and the other records of a run that is over, free its slot, and say what came of it."""
 
     run: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReportRun(ControllerAction):
-    """Close the session of a recorded run, inform the proposer if the idea is decided, and print the result."""
-
-    run: str
-    index: int  # of its idea
-    decided: bool
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +110,7 @@ class NewIdea(ControllerAction):
 
 @dataclass(frozen=True, slots=True)
 class PrepareRun(ControllerAction):
-    """Prepare a run up to the point of starting it; an idea that cannot be run gets a row that says why."""
-
-    request: RunRequest
-
-
-@dataclass(frozen=True, slots=True)
-class RecordUnmade(ControllerAction):
-    """Write the row of an idea that the coding agent could not make, so that it cannot be run."""
+    """Prepare a run up to the point of starting it; an idea that cannot be made or run gets a row that says why."""
 
     request: RunRequest
 

@@ -6,6 +6,7 @@ Several jobs are under way at a time: edits and fixes, guards beside them, and o
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,10 +15,13 @@ from autoresearch.core.agents.turns import AGENT, EDIT, FIX, GUARD, HYBRID, PROP
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.controller import scheduler
+from autoresearch.core.campaign.tip import edits_of, proved_edits
+from autoresearch.core.controller import runs_and_retries
 from autoresearch.core.controller.rules import spent, stand_at, too_late, untried
+from autoresearch.core.text.numbers import counted
 
 AHEAD = 3  # ideas that wait for their first run, edited or not
+STALLED = 6  # ideas in a row without a gain, after which another kind is asked for
 MOST_FAILED = 3  # turns of an agent for new ideas in a row that came to nothing
 
 
@@ -42,15 +46,6 @@ def proposal(state: CampaignState, slug: str) -> Hypothesis:
     return next(one.hypothesis for one in waiting(state) if one.hypothesis.slug == slug)
 
 
-def held(state: CampaignState) -> list[Hypothesis]:
-    """The proposals whose edit waits for a person's approval."""
-    hold = state.spec.research.hold if state.research.hold is None else state.research.hold
-    if not hold:
-        return []
-    unmade = [one.hypothesis for one in waiting(state) if not one.made]
-    return [one for one in unmade if one.slug not in state.research.approved]
-
-
 def parent_of(state: CampaignState, hypothesis: Hypothesis) -> Idea | None:
     """The idea whose code an edit changes; None where it is gone."""
     if hypothesis.parent in (BEST, ""):
@@ -70,10 +65,8 @@ def next_job(state: CampaignState, now: float) -> AgentJob | None:
         return _given_to(state, AgentJob(FIX, idea.slug), state.research.editor_of(idea.hypothesis))
     if state.spec.proposer.name not in (AGENT, HYBRID):
         return None
-    unedited = [one.hypothesis for one in waiting(state) if not one.made]
-    unedited = [one for one in unedited if AgentJob(EDIT, one.slug).name not in jobs]
-    kept_back = {one.slug for one in held(state)}
-    free = [one for one in unedited if one.slug not in kept_back]
+    unmade = [one.hypothesis for one in waiting(state) if not one.made]
+    free = [one for one in unmade if AgentJob(EDIT, one.slug).name not in jobs]
     most, coming, there = most_editors(state), _coming(state), len(untried(state))
     fixes = sum(job.kind == FIX for job in jobs.values())
     needed = coming + there + fixes < most and _idea_needed(state, now, coming)
@@ -83,7 +76,7 @@ def next_job(state: CampaignState, now: float) -> AgentJob | None:
         return _given_to(state, job, state.research.agent_of(free[0]))
     asked = any(job.kind == PROPOSE for job in at_work(state))
     coming += len(free)
-    if kept_back or asked or coming + there >= most or not _idea_needed(state, now, coming):
+    if asked or coming + there >= most or not _idea_needed(state, now, coming):
         return None
     return _given_to(state, AgentJob(PROPOSE), next_agent(state, able(state)))
 
@@ -110,12 +103,9 @@ def _given_to(state: CampaignState, agent_job: AgentJob, agent: str) -> AgentJob
 
 
 def _in_own_worktrees(state: CampaignState, agent_job: AgentJob) -> AgentJob:
-    """The job in the worktrees of an editor who has no other: a fix where its idea was edited, for the session."""
+    """The job in the worktrees of an editor who has no other."""
     busy = {one.editor for one in state.research.jobs.values()}
-    agent, before = state.research.edited.get(agent_job.slug, ("", 0)) if agent_job.kind == FIX else ("", 0)
-    own = [before] if before else []
-    editor = next(number for number in (*own, *range(1, len(busy) + 2)) if number not in busy)
-    return replace(agent_job, editor=editor, resumes=(agent, before) == (agent_job.agent, editor))
+    return replace(agent_job, editor=next(number for number in range(1, len(busy) + 2) if number not in busy))
 
 
 def _turn_usd(state: CampaignState, turns: int) -> float | None:
@@ -175,7 +165,7 @@ def next_fix(state: CampaignState, now: float) -> Idea | None:
     """The idea that an agent should fix next; None if there is none, or none may be asked."""
     if not (_may_ask(state) and _has_editor(state)) or spent(state) or too_late(state, now):
         return None
-    owed = (idea for idea in state.ideas if scheduler.fixable(state, idea))
+    owed = (idea for idea in state.ideas if runs_and_retries.fixable(state, idea))
     return next((idea for idea in owed if AgentJob(FIX, idea.slug).name not in state.research.jobs), None)
 
 
@@ -202,10 +192,37 @@ def unwanted_jobs(state: CampaignState) -> list[str]:
 
 def why_dry(state: CampaignState) -> str:
     """Why no more ideas come, in words."""
-    if names := [one.slug for one in held(state)]:
-        line = f"autoresearch campaign approve {names[0]} --campaign {state.spec.name}"
-        return f"{', '.join(names)} wait{'s' if len(names) == 1 else ''} for a person: {line}"
     return "; ".join(state.research.suspended.values()) or "proposer exhausted"
+
+
+def stagnation_words(state: CampaignState) -> str:
+    """`the last 7 ideas gained nothing; tried so far: config 5 (lr 3, group_size 2), code 2 (reward.py 2)`; else ""."""
+    base = state.base
+    inside = edits_of(state, base) if base else frozenset()
+    tried = [idea for idea in state.ideas if idea.index > 1 and idea.decided and not idea.hypothesis.merges]
+    since = max((idea.decided for idea in tried if idea.index in inside or idea.kept), default=0.0)
+    barren = sum(idea.decided > since for idea in tried)
+    if barren < STALLED:
+        return ""
+    kinds = defaultdict[str, Counter[str]](Counter)  # of what they changed: keys or files
+    number = Counter[str]()
+    for hypothesis in (idea.hypothesis for idea in tried):
+        kind = hypothesis.kind or ("config" if hypothesis.overrides else "code")
+        number[kind] += 1
+        kinds[kind].update(tuple(hypothesis.overrides) or hypothesis.paths or ("elsewhere",))
+    parts = {kind: ", ".join(f"{what} {n}" for what, n in kinds[kind].most_common(6)) for kind in kinds}
+    words = ", ".join(f"{kind} {n} ({parts[kind]})" for kind, n in number.most_common())
+    return f"the last {barren} ideas gained nothing; tried so far: {words}"
+
+
+def how_agents_did(state: CampaignState) -> list[str]:
+    """Of each agent how many ideas it had, and how many were kept; and whether nothing was gained of late."""
+    proved, found = proved_edits(state), list[str]()
+    for agent in state.spec.research.agents:
+        own = [idea for idea in state.ideas if idea.attempted and state.research.agent_of(idea.hypothesis) == agent]
+        kept = sum(idea.kept or idea.index in proved for idea in own)
+        found += [f"{agent}: {counted(len(own), 'idea')}, {kept} kept or in a confirmed tip"] if own else []
+    return found + ([f"{stalled}: another kind is asked for"] if (stalled := stagnation_words(state)) else [])
 
 
 def fruitless(state: CampaignState) -> tuple[str, str] | None:

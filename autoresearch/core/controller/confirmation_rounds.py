@@ -12,13 +12,12 @@ from itertools import pairwise
 from typing import Any
 
 from autoresearch.core.campaign.claim import Claim, ClaimEstimate
-from autoresearch.core.campaign.decision import gain
 from autoresearch.core.campaign.judgement import claim_words, one_run_claim
 from autoresearch.core.campaign.spec import MOST_ROUNDS
 from autoresearch.core.campaign.state import CampaignState, Idea, Round, marked, measured
-from autoresearch.core.controller import ablation, scheduler
+from autoresearch.core.controller import ablation, runs_and_retries
 from autoresearch.core.controller.actions import ControllerAction, Note, Say
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from autoresearch.core.controller.sentences import breach_words, doubt_words, seed_words
 from autoresearch.core.run.ending import TAMPERED, UNPROVEN, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
@@ -74,7 +73,7 @@ def check_seeds(state: CampaignState, curves: Curves) -> tuple[ControllerAction,
         seen=effect.seen,
         reason=effect.reason,
         by=next((row.seed_by for row in baseline.judged if row.seed_by), ""),
-        runs=scheduler.begun(state, baseline),
+        runs=runs_and_retries.begun(state, baseline),
         values=effect.values,
         exact=effect.exact,
         step=step,
@@ -148,18 +147,20 @@ def next_round(state: CampaignState) -> int:
 
 
 def to_be_proved(state: CampaignState) -> list[Idea]:
-    """The ideas that the next round tests if nobody names others: the best one, or all that a proof is about."""
+    """The ideas that the next round tests if nobody names others: the best one or a smaller version of it, or all
+    that a proof is about.
+    """
     if state.spec.prove:
         return [idea for idea in state.ideas if idea.index > 1 and idea.values and not idea.confirmed]
     best = state.best
-    return [best] if best and best.kept and best.index > 1 and not best.confirmed else []
+    if best and best.kept and best.index > 1 and not best.confirmed:
+        return [best]
+    smaller = ablation.smaller(state)
+    return [smaller] if smaller else []
 
 
 def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[Round | None, str]:
-    """The next round, for the named ideas or else the best one, and the reason; None and why not.
-
-    If the campaign does not allow a round for all of them, the best ones are tested.
-    """
+    """The next round, for the named ideas or else the best one, and the reason; None and why not."""
     baseline = state.baseline
     chosen = list(candidates) or to_be_proved(state)
     doubted = next((idea for idea in (chosen or state.doubtful) if state.distrusted(idea)), None)
@@ -171,20 +172,16 @@ def plan_round(state: CampaignState, candidates: Sequence[Idea] = ()) -> tuple[R
     if state.unseeded:
         return None, "runs are not known to be more than copies; `campaign status` says what to declare"
     number, budget = next_round(state), state.spec.rules.confirm_runs
-    chosen.sort(key=lambda idea: -gain(state.spec.objective, idea.values or baseline.values, baseline.values))
-    designs = ((n, design(number, n, budget)) for n in range(len(chosen), 0, -1))
-    fitting, looks = next(((n, looks) for n, looks in designs if looks), (0, None))
-    needed = fewest_runs(number, len(chosen))
+    looks = design(number, len(chosen), budget)
     if looks is None:
+        needed = fewest_runs(number, len(chosen))
         return None, f"a claim needs {needed} fresh runs, and `confirm_runs` allows {budget}: `campaign set` raises it"
     *first, last = looks.sizes
     each = f"{', '.join(map(str, first))} or {last}" if first else f"{last}"
-    names = ", ".join(idea.name for idea in chosen[:fitting])
-    total = " to ".join(str((fitting + 1) * size) for size in dict.fromkeys((looks.sizes[0], last)))
+    names = ", ".join(idea.name for idea in chosen)
+    total = " to ".join(str((len(chosen) + 1) * size) for size in dict.fromkeys((looks.sizes[0], last)))
     why = f"{each} fresh runs of {names} and as many of the baseline: {total} in all"
-    if left := chosen[fitting:]:
-        why += f"; not {', '.join(idea.name for idea in left)}: for all, `confirm_runs` would have to be {needed}"
-    return Round(number, tuple(sorted(idea.index for idea in chosen[:fitting])), looks.sizes), why
+    return Round(number, tuple(sorted(idea.index for idea in chosen)), looks.sizes), why
 
 
 def plan_in_time(state: CampaignState, waves: float) -> tuple[Round | None, str]:
@@ -254,7 +251,7 @@ def owed_to_round(state: CampaignState) -> RunRequest | None:
     if ongoing.of:
         return ablation.owed(state, ongoing)
     if state.seed_check is None:
-        return scheduler.owed_to_check(state)
+        return runs_and_retries.owed_to_check(state)
     if baseline is None or _exhausted(baseline, ongoing):
         return None
     open_tests = [one for one in _tests(state, ongoing) if one.result is None and not _exhausted(one.idea, ongoing)]
@@ -263,7 +260,7 @@ def owed_to_round(state: CampaignState) -> RunRequest | None:
         needs.append((baseline, max(size for _, size in needs)))
     for idea, size in sorted(needs, key=lambda need: _begun(need[0], ongoing) / need[1]):
         if _begun(idea, ongoing) < size:
-            return RunRequest(idea, scheduler.next_replicate(idea), "confirm")
+            return RunRequest(idea, runs_and_retries.next_replicate(idea), "confirm")
     return None
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from autoresearch.core.agents.turns import AGENT, EDIT, FIX, GUARD, AgentJob
 from autoresearch.core.campaign.hypothesis import BASELINE
 from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase, Rules
-from autoresearch.core.campaign.state import CampaignState, Idea, Round
+from autoresearch.core.campaign.state import SCREEN, CampaignState, Idea, Round
 from autoresearch.core.campaign.tip import needs_merge, proof_due
-from autoresearch.core.controller import ablation, agent_schedule, confirmation_rounds, scheduler
+from autoresearch.core.controller import ablation, agent_schedule, confirmation_rounds, runs_and_retries
 from autoresearch.core.controller.actions import (
     BeginAblation,
     ControllerAction,
@@ -25,9 +25,7 @@ from autoresearch.core.controller.actions import (
     Note,
     PrepareRun,
     RecordRun,
-    RecordUnmade,
     RepairIdea,
-    ReportRun,
     Say,
     StepAgent,
     StopAgent,
@@ -46,7 +44,7 @@ from autoresearch.core.controller.rules import (
     stand_at,
     waves_left,
 )
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from autoresearch.core.controller.sentences import doubt_words, row_line
 
 # What a controller does about the requests that users make from another terminal.
@@ -66,7 +64,7 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
         case "drain" | "stop" as how:
             stopped = [StopRun(run, reason) for run in live] if how == "stop" else []
             return (Note("told", {"how": how, "reason": reason}), Say(f"{how}: {reason}"), *stopped)
-        case "skip" | "veto" if BASELINE in (request.get("slug"), request.get("what")):
+        case "skip" if request.get("slug") == BASELINE:
             return (Say("the baseline cannot be skipped"),)
         case "skip":
             return _skip(state, str(request.get("slug")), reason)
@@ -74,8 +72,6 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
             changes: dict[str, Any] = {k: v for k, v in request.items() if k in Rules.__match_args__}
             words = ", ".join(f"{k} {v}" for k, v in changes.items())
             return Note("rules", changes), Say(f"rules changed: {words}")
-        case "veto":
-            return _veto(state, str(request.get("what")), reason)
         case "fix":
             return _fix(state, request)
         case "confirm":
@@ -85,11 +81,7 @@ def answer(state: CampaignState, request: Mapping[str, Any], live: Sequence[str]
             return Note("told_agent", {"text": text}), Say(f"told the researcher: {text}")
         case "approve":
             slug = str(request.get("slug"))
-            return Note("trusted" if state.by_slug(slug) else "approved", {"slug": slug}), Say(f"{slug}: approved")
-        case "hold":
-            on = bool(request.get("on"))
-            text = f"code ideas wait for {'a person' if on else 'nobody'}"
-            return Note("hold", {"on": on, "reason": reason}), Say(text)
+            return Note("trusted", {"slug": slug}), Say(f"{slug}: approved")
     return ()
 
 
@@ -100,7 +92,7 @@ def _readmit(state: CampaignState) -> tuple[ControllerAction, ...]:
 
 def _baseline_again(state: CampaignState, reason: str) -> tuple[ControllerAction, ...]:
     """Make the runs of a baseline anew where none of them was measured: it may be mended."""
-    over = scheduler.baseline_over(state)
+    over = runs_and_retries.baseline_over(state)
     if state.baseline is None or state.baseline.values or not over:
         return ()
     return (Note("again", {"reason": reason, "after": over}),)
@@ -109,14 +101,6 @@ def _baseline_again(state: CampaignState, reason: str) -> tuple[ControllerAction
 def _skip(state: CampaignState, slug: str, reason: str) -> tuple[ControllerAction, ...]:
     stopped = [StopRun(run.run, f"skipped: {reason}") for idea, run in state.live if idea.slug == slug]
     return (Note("unwanted", {"slug": slug, "reason": reason}), Say(f"{slug}: to be skipped: {reason}"), *stopped)
-
-
-def _veto(state: CampaignState, what: str, reason: str) -> tuple[ControllerAction, ...]:
-    """A name that is known is skipped; words are passed on to the agent, and compared with what it proposes."""
-    proposed = state.research.proposed.values()
-    known = state.by_slug(what) or next((one for one in proposed if one.hypothesis.slug == what), None)
-    skipped = _skip(state, what, f"vetoed: {reason}") if known is not None else ()
-    return (*skipped, Note("vetoed", {"what": what, "reason": reason}), Say(f"vetoed: {what}"))
 
 
 def _fix(state: CampaignState, request: Mapping[str, Any]) -> tuple[ControllerAction, ...]:
@@ -175,7 +159,6 @@ class Machine:
     now: float  # wall clock, seconds since the epoch
     live: tuple[str, ...] = ()  # started runs that are watched
     over: tuple[str, ...] = ()  # of these, the ones that ended, in the order of their ends
-    recorded: tuple[str, ...] = ()  # runs that have their row, but were not reported yet
     requests: tuple[Mapping[str, Any], ...] = ()  # made by users, and not carried out yet
     ready: ReadyRun | None = None  # prepared, but not started yet
     spare_worktree: bool = True
@@ -244,8 +227,7 @@ def _answer_request(state: CampaignState, machine: Machine) -> tuple[ControllerA
 
 def _watch_unwatched(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """A run whose row somebody took out of the ledger gets it again."""
-    known = {*machine.live, *machine.recorded}
-    return tuple(WatchRun(run.run, run.run_dir) for _, run in state.live if run.run not in known)
+    return tuple(WatchRun(run.run, run.run_dir) for _, run in state.live if run.run not in machine.live)
 
 
 def _record_ended(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
@@ -266,26 +248,22 @@ def _stale(state: CampaignState, machine: Machine) -> bool:
     assert machine.ready is not None
     request = machine.ready.request
     if request.why in ("retest", "repeat"):
-        owed = scheduler.owed(scheduler.without(state, machine.ready.run))
+        owed = runs_and_retries.owed(runs_and_retries.without(state, machine.ready.run))
         return owed is None or owed.idea.index != request.idea.index
     return request.idea.slug in state.unwanted
 
 
-def _report_recorded(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
-    if not machine.recorded:
-        return ()
-    run = machine.recorded[0]
+def report(state: CampaignState, run: str, now: float) -> tuple[ControllerAction, ...]:
+    """What there is to say of a run that has its row."""
     idea = next(i for i in state.ideas if run in {r.run for r in i.runs})
     line = row_line(state, idea, run)
     if not (state.open_round or state.spec.prove):  # the rules stand as they stood before the last proof
-        found = stand_at(state, machine.now)  # the line begins with what was attempted
+        found = stand_at(state, now)  # the line begins with what was attempted
         left = f", {found.beside_count}" if found.beside_count else ""
         rule = f"met: {found.met}" if found.met else f"not met{left}"
         line += f"; branch {idea.branch}; stop rule {rule}"
-    line += eta(state)
-    report = ReportRun(run, idea.index, scheduler.decided(state, idea), (line,))
-    doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and scheduler.decided(state, idea) else []
-    return (report, *doubts, Do.WRITE_DOCUMENTS)
+    doubts = [Say(doubt_words(state, idea))] if idea in state.doubtful and runs_and_retries.decided(state, idea) else []
+    return (Say(line + eta(state)), *doubts)
 
 
 def _pause_if_useless(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
@@ -316,7 +294,7 @@ def _attend_agent(state: CampaignState, machine: Machine) -> tuple[ControllerAct
 
 def _begin_job(state: CampaignState, agent_job: AgentJob) -> tuple[ControllerAction, ...]:
     """Record a job, which is then due, and say so; an idea without a parent is refused instead."""
-    names = ("kind", "slug", "agent", "usd", "editor", "parent", "resumes")
+    names = ("kind", "slug", "agent", "usd", "editor", "parent")
     begin = Note("job", {name: getattr(agent_job, name) for name in names})
     if agent_job.kind == GUARD:
         return (begin,)
@@ -338,7 +316,7 @@ def _begin_job(state: CampaignState, agent_job: AgentJob) -> tuple[ControllerAct
 def _new_idea_comes_next(state: CampaignState, machine: Machine) -> bool:
     """Whether a new idea is prepared first: then the agent works beside its run, and not beside its preparation."""
     due = _prepare_next(state, machine)
-    return any(isinstance(action, PrepareRun) and action.request.why == "first" for action in due)
+    return any(isinstance(action, PrepareRun) and action.request.why in ("first", SCREEN) for action in due)
 
 
 def suspend_agent(state: CampaignState, agent: str, why: str) -> tuple[ControllerAction, ...]:
@@ -378,7 +356,7 @@ def _end(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]
         return confirmation_rounds.cut_round(state) or (Say(TOO_LATE), *_finish(state, machine))
     if not stand_at(state, machine.now).met:
         return _wait_if_dry(state, machine)
-    owed = scheduler.owed(state)
+    owed = runs_and_retries.owed(state)
     if owed is not None and may_begin(state, machine.now, owed):
         return ()
     if agent_schedule.fix_expected(state, machine.now):
@@ -413,9 +391,9 @@ def _confirm_or_finish(state: CampaignState, machine: Machine) -> tuple[Controll
 def _wait_if_dry(state: CampaignState, machine: Machine) -> tuple[ControllerAction, ...]:
     """Wait for ideas if the proposers have none, and go on when there is something to do again; end where all points
     of the space are tried, as nobody but a person has more."""
-    if scheduler.unbegun(state) is not None:
+    if runs_and_retries.unbegun(state) is not None:
         return ()  # it is about to be prepared
-    idle = machine.dry and machine.ready is None and scheduler.owed(state) is None
+    idle = machine.dry and machine.ready is None and runs_and_retries.owed(state) is None
     idle = idle and not agent_schedule.idea_expected(state, machine.now)
     if not idle or next_request(state, last=True):
         return enter(state, CampaignPhase.RUNNING) if state.phase is CampaignPhase.WAITING else ()
@@ -466,9 +444,7 @@ def _prepare_next(state: CampaignState, machine: Machine) -> tuple[ControllerAct
         return _new_idea(machine) if due else ()
     if not may_begin(state, machine.now, request):
         return ()
-    if request.idea.hypothesis.unmade:
-        return (RecordUnmade(request),)
-    return (PrepareRun(request),) if machine.spare_worktree else ()
+    return (PrepareRun(request),) if machine.spare_worktree or request.idea.hypothesis.unmade else ()
 
 
 def next_request(state: CampaignState, *, last: bool = False) -> RunRequest | None:
@@ -476,12 +452,12 @@ def next_request(state: CampaignState, *, last: bool = False) -> RunRequest | No
 
     `last`: no idea comes any more.
     """
-    if owed := scheduler.owed(state) or confirmation_rounds.owed_to_round(state):
+    if owed := runs_and_retries.owed(state) or confirmation_rounds.owed_to_round(state):
         return owed
     if not _search_goes_on(state):
         return None
     due = None if needs_merge(state) else proof_due(state, last=last)
-    return RunRequest(due, scheduler.next_replicate(due), "proof") if due else scheduler.unbegun(state)
+    return RunRequest(due, runs_and_retries.next_replicate(due), "proof") if due else runs_and_retries.unbegun(state)
 
 
 def _no_more_ideas(state: CampaignState, machine: Machine) -> bool:
@@ -492,7 +468,7 @@ def _no_more_ideas(state: CampaignState, machine: Machine) -> bool:
 
 
 def _search_goes_on(state: CampaignState) -> bool:
-    return not state.open_round and scheduler.baseline_measured(state)
+    return not state.open_round and runs_and_retries.baseline_measured(state)
 
 
 def _new_idea(machine: Machine, *, baseline: bool = False) -> tuple[ControllerAction, ...]:
@@ -507,7 +483,6 @@ _DUTIES: tuple[Callable[[CampaignState, Machine], tuple[ControllerAction, ...]],
     _watch_unwatched,
     _launch_ready,
     _record_ended,
-    _report_recorded,
     _pause_if_useless,
     _check_seeds,
     _merge_tip,

@@ -1,4 +1,4 @@
-"""The stop rules of a campaign at a moment: what is met, what may still begin, what a pause is due for."""
+"""The stop rules of a campaign at a moment: what is met, what may still begin, what is to come, why it pauses."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import math
 from statistics import median
 
 from autoresearch.core.agents.agent import NotMade
-from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.stop_rules import Stand, StopFacts, stand
-from autoresearch.core.controller import confirmation_rounds, scheduler
-from autoresearch.core.controller.cost import runs_to_come, smallest_round
+from autoresearch.core.campaign.spec import CampaignPhase, Stand, StopFacts, stand
+from autoresearch.core.campaign.state import SCREEN, CampaignState, Idea
+from autoresearch.core.controller import confirmation_rounds, runs_and_retries
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.controller.scheduler import RunRequest
-from autoresearch.core.controller.sentences import baseline_breach, launch_fault, unseen_path, without_metric
-from autoresearch.core.run.ending import WITHOUT_VALUE, Ending, Verdict, exit_code
+from autoresearch.core.controller.runs_and_retries import RunRequest
+from autoresearch.core.controller.sentences import baseline_breach, without_metric
+from autoresearch.core.run.ending import BREACHES, NOT_SHOWN, WITHOUT_VALUE, Ending, Verdict, exit_code
+from autoresearch.core.statistics.confirmation import design
 from autoresearch.core.statistics.noise import mean
 from autoresearch.core.text.numbers import span
 
@@ -43,7 +42,7 @@ def may_begin(state: CampaignState, now: float, run_request: RunRequest) -> bool
         return False
     if run_request.why == "proof":  # of the tip: no new idea, and a run all the same
         return stand_at(state, now).runs_go_on
-    return run_request.why != "first" or not stand_at(state, now).met
+    return run_request.why not in ("first", SCREEN) or run_request.idea.attempted or not stand_at(state, now).met
 
 
 def too_late(state: CampaignState, now: float) -> bool:
@@ -68,13 +67,13 @@ def past_deadline(state: CampaignState, now: float) -> bool:
 def reason_to_pause(state: CampaignState, now: float) -> str:
     """Why going on would only waste time; "" if it would not.
 
-    The circuit breaker; a path that is not shown; a baseline that could not be started, that died alike twice, or none
-    of whose runs has the metric.
+    The circuit breaker; a baseline that breaks a constraint, that could not be started or was not shown a path, that
+    died alike twice, or none of whose runs has the metric.
     """
     resumed = max((line["t"] for line in state.timeline if line.get("do") == "state"), default=0.0)
     if not stand_at(state, now).met and (why := tripped(state, resumed)):
         return f"{TRIPPED}: {why}"
-    return unseen_path(state, resumed) or baseline_breach(state, resumed) or _dead_baseline(state, resumed)
+    return baseline_breach(state, resumed) or _dead_baseline(state, resumed)
 
 
 def _dead_baseline(state: CampaignState, since: float) -> str:
@@ -83,12 +82,11 @@ def _dead_baseline(state: CampaignState, since: float) -> str:
     if baseline is None or baseline.values:
         return ""
     died = [row for row in baseline.judged if (row.ended or 0.0) > since]
-    if not (state.spec.objective.metric or scheduler.baseline_done(state)):  # what nobody measures yet did not die
+    if not (state.spec.objective.metric or runs_and_retries.baseline_done(state)):  # unmeasured yet: it did not die
         died = [row for row in died if row.status != Verdict.UNMEASURED]
-    if died and died[-1].ending == Ending.LAUNCH_FAILED:
-        return f"the baseline could not be started: {launch_fault(died[-1])}"
+    again = any(row.ending == Ending.LAUNCH_FAILED or row.failure == NOT_SHOWN for row in died[-1:])  # surely
     alike = len({(row.ending, row.failure, row.returncode) for row in died[-2:]}) == 1 < len(died)
-    if not (alike or scheduler.baseline_failed(state)):
+    if not (again or alike or runs_and_retries.baseline_failed(state)):
         return ""
     return baseline_breach(state) or without_metric(state, baseline, "the baseline")
 
@@ -177,10 +175,12 @@ def tripped(state: CampaignState, since: float) -> str:
     """
     refused = {idea.index for idea in state.ideas if idea.hypothesis.unmade not in ("", NotMade.RESEARCHER)}
     counted = (r for r in state.rows if r.index > 1 and r.index not in refused and (r.ended or 0.0) > since)
-    last = sorted(counted, key=lambda r: r.ended or 0.0)[-BREAKER:]
+    by_idea = {row.index: row for row in sorted(counted, key=lambda r: r.ended or 0.0)}  # a cheap run comes before
+    last = list(by_idea.values())[-BREAKER:]
     good = [r.elapsed_min for r in state.rows if r.status not in WITHOUT_VALUE and r.elapsed_min]
     fast = 0.5 * median(good) if good else 10.0
-    died = [row for row in last if row.status in WITHOUT_VALUE and row.failure and (row.elapsed_min or 0.0) <= fast]
+    fallen = [row for row in last if row.status in WITHOUT_VALUE and row.failure not in ("", *BREACHES)]  # those ran
+    died = [row for row in fallen if (row.elapsed_min or 0.0) <= fast]
     if len({row.index for row in died}) < BREAKER or len({row.failure for row in died}) > 1:
         return ""
     how = "died" if died[0].status == Verdict.CRASH else "had no value"
@@ -194,6 +194,34 @@ def eta(state: CampaignState) -> str:
         return ""
     proof = ", a proof included" if smallest_round(state) and not state.open_round else ""
     return f"; about {span(runs * every_s)} to go{proof}"
+
+
+def smallest_round(state: CampaignState) -> int:
+    """The fresh runs of both sides that decide the next round of confirmation at its first look; 0 if none may come."""
+    if not state.spec.confirm or state.unseeded or confirmation_rounds.rounds_left(state) <= 0:
+        return 0
+    looks = design(confirmation_rounds.next_round(state), 1, state.spec.rules.confirm_runs)
+    return 2 * looks.sizes[0] if looks else 0
+
+
+def runs_to_come(state: CampaignState) -> float:
+    """The runs until the count is reached and the best idea is proved, by what ideas took so far.
+
+    Of a proof, as many as its first look takes.
+    """
+    if ongoing := state.open_round:  # until its next look
+        done = sum(len(idea.fresh_values(ongoing.number)) for idea in state.ideas)
+        looks = ((len(ongoing.candidates) + 1) * size - done for size in ongoing.sizes)
+        left = next((look for look in looks if look > 0), 0)
+        return left if confirmation_rounds.owed_to_round(state) else len(state.live)
+    over = [idea for idea in state.ideas if idea.index > 1 and runs_and_retries.decided(state, idea)]
+    searching = sum(run.why != "confirm" for idea in over for run in idea.runs)
+    ideas = 1 + sum(not idea.hypothesis.merges for idea in over)  # one took a single run: the first ones may take many
+    runs = (1 + searching) / ideas * max(0, (state.spec.rules.count or 0) - ideas)
+    if state.baseline is not None:
+        due = runs_and_retries.replicates(state) + runs_and_retries.refreshes(state)
+        runs += max(0, due - len(state.baseline.judged))
+    return runs + (smallest_round(state) if runs or confirmation_rounds.to_be_proved(state) else 0)
 
 
 def seconds_a_run(state: CampaignState) -> float | None:

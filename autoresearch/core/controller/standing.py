@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -24,9 +24,9 @@ from autoresearch.core.campaign.judgement import (
     search_values,
     usual_sd,
 )
-from autoresearch.core.campaign.state import CampaignState, Idea, measured
-from autoresearch.core.controller.scheduler import retest_owed
-from autoresearch.core.run.ending import BREACHES, Ending, Verdict
+from autoresearch.core.campaign.state import CampaignState, Idea, as_measured, measured
+from autoresearch.core.controller.runs_and_retries import retest_owed
+from autoresearch.core.run.ending import BREACHES, CONSTRAINT_BROKEN, Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.statistics.noise import collapsed, mean
 from autoresearch.core.text.numbers import counted, number, subtracted
@@ -50,8 +50,9 @@ class Word(StrEnum):
     OUT = "out"
     BETTER = "better than the baseline, not the best"
     DISCARDED = "discarded"
-    SMOKE = "smoke"  # plumbing only
+    NOT_JUDGED = "not judged"  # its runs measured something else, or had nothing to learn from
     CRASHED = "crashed"
+    SCREENED = "screened"  # clearly behind the baseline early on: no whole run yet, and no verdict
     UNMEASURED = "unmeasured"  # its runs returned 0 and printed no value: nothing is known of it
     NOT_TRIED = "not tried"  # none of its runs began
     RUNNING = "running"
@@ -106,9 +107,9 @@ class Standing:
 
     def to_json(self) -> dict[str, Any]:
         """The same for programs, flat."""
-        known = asdict(self) | {"claim": self.claim or None, "sentence": self.sentence}
         names = {"word": "standing", "low": "value_low", "high": "value_high"}
-        return {names.get(key, key): value for key, value in known.items() if key != "words"}
+        known = {names.get(one.name, one.name): getattr(self, one.name) for one in fields(self) if one.name != "words"}
+        return known | {"claim": self.claim or None, "sentence": self.sentence}
 
 
 def shown_ideas(state: CampaignState) -> list[Idea]:
@@ -147,7 +148,7 @@ def standing(state: CampaignState, idea: Idea) -> Standing:
     word, basis = _word(state, idea), _basis(state, idea)
     ours, theirs = search_values(state, idea), search_values(state, state.baseline) if state.baseline else []
     picked = mean(ours) if ours else None
-    if word is Word.SMOKE:  # its runs judge nothing, and are shown all the same
+    if word is Word.NOT_JUDGED:  # its runs judge nothing, and are shown all the same
         ours = [value for row in idea.rows if (value := measured(row)) is not None]
     value, baseline = mean(ours) if ours else None, mean(theirs) if theirs else None
     n = len(ours)
@@ -172,7 +173,7 @@ def standing(state: CampaignState, idea: Idea) -> Standing:
         *(ahead, gain_low, gain_high, coverage, n, n_baseline, failed, failed_baseline, picked),
         note=f"built on demoted {built.name if built else idea.marked}" if idea.marked else "",
         reason=_reason(state, idea, word),
-        words=_words(state, idea, word, basis, measure or _measure(state, value, baseline)),
+        words=_words(state, idea, word, basis, measure or _measure(state, idea, value, baseline)),
     )
 
 
@@ -183,39 +184,32 @@ def _word(state: CampaignState, idea: Idea) -> Word:
         return Word.RUNNING
     if not idea.rows:
         return Word.PREPARED
-    if not idea.judged and (idea.smoke or idea.hypothesis.smoke):
-        return Word.SMOKE
+    if not idea.judged and idea.unjudged - idea.screens:
+        return Word.NOT_JUDGED
     if idea.confirmed in (Claim.CONFIRMED, Claim.DEMOTED):  # the first also of a discarded one, named for a proof
         return Word(idea.confirmed)
     if idea.status == Verdict.KEEP:
         return Word.KEPT
     if retest_owed(state, idea):
         return Word.PENDING
-    if idea.status == Verdict.UNMEASURED:
-        return Word.UNMEASURED
+    if idea.status in (Verdict.SCREENED, Verdict.UNMEASURED):
+        return Word(idea.status)
     if idea.status == Verdict.CRASH:
         never = all(row.ending == Ending.LAUNCH_FAILED for row in idea.rows)
         return Word.NOT_TRIED if never else Word.CRASHED
     if not state.runs_once(idea):
         return Word.BETTER if _beats(state, idea, state.baseline) else Word.DISCARDED
-    place = Word(tip.place_of(state, idea))
-    parent = state.by_slug(idea.parent)
-    ahead = parent is not None and parent.values and idea.values and _ahead(state, idea, parent) > 0
-    return Word.ASIDE if place is Word.OUT and ahead else place  # only its own runs say that it is out
-
-
-def _ahead(state: CampaignState, idea: Idea, rival: Idea) -> float:
-    return gain(state.spec.objective, search_values(state, idea), search_values(state, rival))
+    return Word(tip.place_of(state, idea))
 
 
 def _beats(state: CampaignState, idea: Idea, rival: Idea | None) -> bool:
     """Whether its runs are better than the rival's by more than chance, or the resolution, explains."""
-    if rival is None or not idea.values or not rival.values or idea.pruned:
+    if rival is None or not idea.values or not rival.values:
         return False
-    ahead = _ahead(state, idea, rival)
+    ours, theirs, rule = search_values(state, idea), search_values(state, rival), rule_of(state)
+    ahead = gain(state.spec.objective, ours, theirs)
     if ahead <= 0 or state.unseeded or idea.copies:
         return state.unseeded and resolution_of(state).exceeded_by(ahead)
-    ours, theirs, rule = search_values(state, idea), search_values(state, rival), rule_of(state)
     found = compared(state.spec.objective, ours, theirs, noise_without(state, idea), rule)
     return found.delta > found.bar(rule.alpha)
 
@@ -242,15 +236,18 @@ def _reason(state: CampaignState, idea: Idea, idea_word: Word) -> str:
     rows = idea.judged or idea.rows
     row = idea.breach or next((one for one in reversed(rows) if one.status == idea.status), rows[-1])
     why = row.reason or row.failure
-    if idea_word in PLACES and (worth := tip.change_by(state, idea)):
-        why = f"{tip.worth_words(worth)} if effects add{f'; {why}' if why else ''}"
-    return f"{why}{tip.clash_words(state, idea)}" if idea_word in PLACES else why
+    if idea_word not in PLACES:
+        return why
+    return f"{'; '.join(filter(None, (tip.worth_words(state, idea), why)))}{tip.beside_words(state, idea)}"
 
 
-def _measure(state: CampaignState, value: float | None, baseline: float | None) -> str:
+def _measure(state: CampaignState, idea: Idea, value: float | None, baseline: float | None) -> str:
     """`pass@1 0.4, +0.1 against the baseline's 0.3`."""
     if value is None:
-        return "no metric"
+        if idea.breach is None or (known := as_measured(idea.breach)) is None:
+            return "no whole run" if idea.screened else "no metric"
+        broke = "broke" if idea.breach.failure == CONSTRAINT_BROKEN else "may have broken"
+        return f"{broke} a constraint, {state.spec.objective.metric} {number(known)}"
     if baseline is None:
         return f"{state.spec.objective.metric} {number(value)}"
     ours, theirs, change = subtracted(value, baseline)
@@ -269,7 +266,7 @@ def _words(state: CampaignState, idea: Idea, idea_word: Word, basis: Basis, meas
             size = f" (resolution {resolution.size:.3g})" if "against" in measure else ""
             return f"{'better, ' if beats else ''}{OF_ONE_RUN[claim]}; {measure}{size}"
         case Basis.SEARCH if idea.kept:
-            how = f", picked because it was {'simpler' if idea.simpler else state.spec.objective.good}"
+            how = f", picked because it was {state.spec.objective.good}"
             known = f"{measure} (search mean{how}; {runs})" if runs else f"{measure} (search mean{how})"
             open_words = f"; {idea.claim.reason}" if idea.confirmed in OPEN and idea.claim.reason else ""
             return f"kept, {idea.claim.label or 'not confirmed'}: {known}{open_words}"
@@ -282,13 +279,13 @@ def _words(state: CampaignState, idea: Idea, idea_word: Word, basis: Basis, meas
 
 
 def all_values(idea: Idea) -> list[float]:
-    """The objective of each run that measured it, fresh runs of confirmations included; no copies and no smoke runs."""
+    """The objective of each run that measured it, fresh runs of confirmations included; no copies, none unjudged."""
     return [value for row in _telling(idea, fresh=True) if (value := measured(row)) is not None]
 
 
 def _telling(idea: Idea, *, fresh: bool) -> list[LedgerRow]:
-    """Its rows but for copies, smoke runs and excused failures; without `fresh` also without those of a proof."""
-    apart = idea.copies | idea.smoke
+    """Its rows but for copies, unjudged ones and excused failures; without `fresh` also without those of a proof."""
+    apart = idea.copies | idea.unjudged
     rows: Sequence[LedgerRow] = [row for row in idea.rows if not idea.excused(row)] if fresh else idea.judged
     return [row for row in rows if row.run_id not in apart]
 
@@ -323,7 +320,7 @@ def runs_of(state: CampaignState, idea: Idea, *, fresh: bool = False) -> str:
         words.append(f"{broke} of {total} failed a constraint")
     if n and (without := len(rows) - known - broke):
         words.append(f"{without} of {total} {'has' if without == 1 else 'have'} no metric")
-    apart = idea.smoke | (set() if fresh else {run.run for run in idea.runs if run.why == "confirm"})
+    apart = idea.unjudged | (set() if fresh else {run.run for run in idea.runs if run.why == "confirm"})
     if lost := sum(idea.excused(row) and row.run_id not in apart for row in idea.rows):
         words.append(f"{counted(lost, 'run')} lost through no fault of its own")
     return "; ".join(words)

@@ -11,19 +11,43 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, Failure, FailureKind, LogPosition
-from autoresearch.core.diagnosis.kinds import LineMeaning, Rank, of_exception, of_line
-from autoresearch.core.diagnosis.log_lines import (
-    CHAIN,
-    HEAD,
-    IGNORED,
-    MAX_SEEN,
+from autoresearch.core.diagnosis.failure import (
+    MAX_LINE,
+    Failure,
+    FailureKind,
+    LineMeaning,
+    LogPosition,
+    Rank,
     TracebackFrame,
-    frame,
-    split,
-    unstamped,
+    of_exception,
+    of_line,
 )
 from autoresearch.core.text.regex import later
+from autoresearch.runner.text import clean_line
+
+HEAD = "Traceback (most recent call last):"
+MAX_SEEN = 2000  # characters of a line that are examined
+
+CHAIN = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+# wherever they stand on a line, as a progress bar ends without a newline: what follows them is not fatal
+IGNORED = ("Exception ignored in", "Error in atexit", "--- Logging error ---", "Call stack:")
+
+_TASK = later(r" {0,3}(\d{1,4}): (?=.)")  # srun --label
+_LABEL = later(
+    r"\[(?:rank|default)(?P<rank>\d{1,5})\]:"
+    r"|\((?:(?P<name>[A-Za-z_][^()\n]{0,120}) )?pid=(?P<pid>\d{1,10})(?:, ip=[^()\n]{1,60})?\)"
+)
+_GROUP = later(r"[ +-]*\| ?|  \+ ")  # the margin of an exception group
+_LOGGED = later(  # the prefix that a logger adds to each line of an error: vLLM, SGLang and slime, hydra, logging
+    r"(?:ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]{1,80}:\d{1,6}\] ?"
+    r"|\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\]]{0,40}\](?:\[[\w.]{1,80}\]){0,2}(?: [\w.-]{1,80}:\d{1,6})?(?: -)? "
+    r"|(?:ERROR|CRITICAL):[\w.]{1,80}:"
+)
+_FRAME = later(r'\s*File "([^"\n]{1,400})", line (\d{1,7})(?:, in (\S{1,200}))?')
+_RICH_FRAME = later(r"\s*│ (/\S{1,400}\.py|<\w+>):(\d{1,7}) in (\S{1,200})")
 
 SURVIVED = 2  # steps after an error that show that the run survived it; Ray may print one step late
 MOST_KEPT = 500  # different findings that are kept
@@ -42,13 +66,41 @@ _USUAL = later(
     r"(?:[A-Za-z_]\w*\.)*\w*(?:[Ee]rror|Exception|Interrupt|Exit|Warning|Died\w*|Iteration)(?:\([\w.]{1,80}\))?(?::|$)"
 )
 _USAGE = later(r"^\S{1,80}(?: \S{1,40})?: (?:error|fatal): |^Error: ")  # the last word of a launch
-_VAGUE = later(
-    r"(?:[A-Za-z_]\w*\.)*(?:KeyError|AttributeError|NotImplementedError|StopIteration|Empty|TimeoutError|CancelledError)\b"
-)
 _NUMBERS = later(r"0x[0-9a-f]+|\d+")
 _CLEANING_UP = frozenset(
     {"__del__", "__exit__", "close", "shutdown", "cleanup", "_cleanup", "teardown", "finish", "destroy_process_group"}
 )
+
+
+def split(raw: str) -> tuple[str, str]:
+    """The process that printed a line, by the last of its labels, and the line without labels and colours.
+
+    A process is `NAME pid=N` or `rank N`; "" is the program itself, or one of several that mix.
+    """
+    process = ""
+    if task := _TASK.match(raw):
+        process, raw = f"rank {task[1]}", raw[task.end() :]
+    text = clean_line(raw)
+    if "pid=" in raw[:200] or "[rank" in raw[:60] or "[default" in raw[:60]:
+        own = raw.find(text[:40]) if text else len(raw)
+        for label in _LABEL.finditer(raw, 0, own if own >= 0 else 200):
+            name = (label["name"] or "").partition("[")[0]
+            process = f"rank {label['rank']}" if label["rank"] else f"{name} pid={label['pid']}".strip()
+    return process, text
+
+
+def unstamped(text: str) -> str:
+    """A line without colours and labels: without its logger's stamp."""
+    if "|" in text[:40] and (margin := _GROUP.match(text)):
+        text = text[margin.end() :]
+    logged = _LOGGED.match(text)
+    return text[logged.end() :] if logged else text
+
+
+def frame(line: str) -> TracebackFrame | None:
+    """The frame that a stripped line of a traceback names, in Python's form or rich's; None if it names none."""
+    match = _FRAME.match(line) or _RICH_FRAME.match(line)
+    return TracebackFrame(match[1], int(match[2]), (match[3] or "").rstrip("│ ")) if match else None
 
 
 def classify(lines: Iterable[str], harmless: Sequence[str] = ()) -> Failure | None:
@@ -104,7 +156,6 @@ class _Process:
     traceback: _Traceback | None = None
     coming: _Traceback = field(default_factory=_Traceback)  # what is known of the next one
     chain: int = 0
-    exception: _Sighting | None = None  # the last of the current chain
     texts: list[str] = field(default_factory=list)  # the lines of the current chain
 
 
@@ -153,15 +204,10 @@ class Search:
     def failures(self, *, ended_badly: bool = False) -> tuple[Failure, ...]:
         """The failures that fewer than two steps followed, each kind once, the root cause first.
 
-        ended_badly: then also what ended a thread, and, if nothing else explains it, what steps followed; but nothing
-        that diverged recovers and ends a run later.
+        ended_badly: then also what ended a thread.
         """
         seen = list(self._sightings.values())
         fresh = [one for one in seen if self.steps - one.at_step < SURVIVED and (ended_badly or not one.weak)]
-        if not fresh and ended_badly:
-            fresh = [one for one in seen if one.rank != Rank.DIVERGED]
-            for one in fresh:
-                one.failure = replace(one.failure, note="training went on after it; nothing else explains the end")
         lost = min((one.order for one in fresh if one.rank == Rank.SIGN), default=len(seen))
         by_kind: dict[FailureKind, Failure] = {}
         for one in fresh:  # a dead process refuses connections
@@ -219,7 +265,7 @@ class Search:
             process.traceback.weak = process.traceback.weak or before.weak
         if not process.traceback.chained:
             self._chains += 1
-            process.chain, process.exception, process.texts = self._chains, None, []
+            process.chain, process.texts = self._chains, []
         process.texts.append(HEAD)
 
     def _is_inside(self, process: _Process, traceback: _Traceback, whole: str, text: str) -> bool:
@@ -260,11 +306,12 @@ class Search:
         self.firsts.setdefault(failure.process, failure)
         if not weak:
             self.final = failure
-        before, process.exception = process.exception, new
-        if before is not None and before is not new and _VAGUE.match(before.failure.line):
-            before.rank = Rank.REPORT  # what it led to says more
         if meaning.rank is Rank.CAUSE and not weak:
             self._supersede(new)
+        if meaning.kind is FailureKind.MACHINE:  # a bare TimeoutError of the same chain says less
+            for old in self._sightings.values():
+                if old.chain == new.chain and old.failure.kind is FailureKind.UNKNOWN:
+                    old.rank = Rank.REPORT
 
     def _supersede(self, new: _Sighting) -> None:
         """Programs catch and print errors: the last traceback takes the place of earlier ones of its process.

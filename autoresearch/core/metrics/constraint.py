@@ -7,8 +7,8 @@ import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from autoresearch.core.metrics.expression import ExpressionError, parse
-from autoresearch.core.metrics.objective import Objective
+from autoresearch.core.metrics.objective import ExpressionError, Objective, parse
+from autoresearch.core.metrics.signal import nearest_lines
 from autoresearch.core.run.ending import CONSTRAINT_BROKEN, CONSTRAINT_UNREAD
 from autoresearch.core.text.regex import later
 
@@ -36,9 +36,9 @@ class Constraint:
         return f"{self.metric} {self.sign} {short if float(short) == self.bound else repr(self.bound)}"
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The metrics to read."""
-        return Objective(self.metric).keys
+    def key(self) -> str:
+        """The metric to read."""
+        return Objective(self.metric).key
 
     @property
     def upper(self) -> bool:
@@ -89,15 +89,13 @@ def breach(constraints: Sequence[Constraint], values: Mapping[str, float], logge
 
     values: by the metric of each constraint. logged: the names of all metrics of the run.
     """
-    from autoresearch.core.metrics.nearest_lines import nearest_lines
-
     for one in constraints:
         value = values.get(one.metric)
         if value is not None and not one.holds(value):
             return Breach(CONSTRAINT_BROKEN, f"{one.metric} is {value:.6g}, and the constraint is {one}")
     for one in constraints:
         if one.metric not in values:
-            near = "".join(nearest_lines(one.keys, sorted(logged), 1))
+            near = "".join(nearest_lines([one.key], sorted(logged), 1))
             most_like = f"; the nearest name that was logged is {near}" if near else ""
             return Breach(CONSTRAINT_UNREAD, f"{one.metric} was not logged, so {one} may be broken{most_like}")
     return None

@@ -1,17 +1,36 @@
-"""Objective: the metric, its direction, and how a series becomes one number."""
+"""Objective: the metric, its direction, and how a series becomes one number.
+
+A metric is a key, with any characters, unless its text begins like an expression over one:
+
+    val-core/openai/gsm8k/acc/mean@1        the last point
+    max(val/pass@1)                         max min mean first last of a key
+    mean(reward, last 5)                    over its last five points
+    mean("a, b", last 5)                    a key with a comma, or that looks like an expression, in quotes
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 
-from autoresearch.core.metrics import expression
-from autoresearch.core.metrics.expression import Combined, Expression, ExpressionError, MetricKey, Point, parse
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.text.regex import later
+
+WORDS = ("max", "min", "mean", "first", "last")
+EXPRESSIONS = "a key as it is written, or max(key), mean(key, last 5); a key with a comma in quotes"
+_FUNCTION = rf"(?:{'|'.join(WORDS)})\s*\("
+# what begins as one of these, or as arithmetic on them, is no key: it is read, or refused
+_STARTS = later(rf"\s*(?:[-+(]\s*|[\d.]+(?:e[-+]?\d+)?\s*[-+*/]\s*)*(?:{_FUNCTION}|[\"'])")
+_KEY = rf"\"[^\"]+\"|'[^']+'|(?![\s\"']|{_FUNCTION})(?:[^(),]|\([^()]*\))+?"
+_EXPRESSION = later(
+    rf"\s*(?:(?P<word>{'|'.join(WORDS)})\s*\(\s*(?P<key>{_KEY})\s*(?:,\s*last\s+(?P<last>[1-9]\d{{0,8}})\s*)?\)"
+    r"|(?P<quoted>\"[^\"]+\"|'[^']+'))\s*"
+)
 
 # Names that say which way is better, by words in small letters between blanks. A new kind of name is asked for instead.
 _FALLS = later(
@@ -31,6 +50,83 @@ _NEGATED = later(r" (?:neg|negative|minus|inv|inverse)(?= )")
 _JOINED = later(r"(?<=[a-z])(?=[A-Z][a-z])|[\W_]+")  # where a name's words end: `valLoss`, `val/acc@1`
 
 
+Point = tuple[int, float]  # step, value
+
+
+class ExpressionError(ValueError):
+    """A syntax error in an expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """One of `WORDS` over the points of one key, as in `max(reward, last 5)`; a key alone is its `last`."""
+
+    word: str
+    key: str
+    last: int | None = None  # only so many points count
+
+    def of(self, points: Sequence[Point]) -> Point | None:
+        """Its value and the step at which it was reached; None without points.
+
+        max and min skip values that are not finite; a mean over any such value is NaN.
+        """
+        points = points[-self.last :] if self.last else points
+        if not points or self.word in ("first", "last"):
+            return None if not points else points[0] if self.word == "first" else points[-1]
+        finite = [point for point in points if math.isfinite(point[1])]
+        if self.word == "mean":
+            whole = len(finite) == len(points)
+            return points[-1][0], math.fsum(v for _, v in points) / len(points) if whole else math.nan
+        if not finite:
+            return points[-1][0], math.nan
+        return (max if self.word == "max" else min)(finite, key=lambda point: point[1])
+
+    def curve(self, points: Sequence[Point]) -> list[Point]:
+        """Its value at each of the points, from those up to it; the last equals `of` up to rounding."""
+        return [(step, now) for (step, _), now in zip(points, self._running(points), strict=True)]
+
+    def _running(self, points: Sequence[Point]) -> Iterator[float]:
+        values = [v for _, v in points]
+        if self.last is not None:
+            for end in range(1, len(points) + 1):
+                now = self.of(points[max(0, end - self.last) : end])
+                yield now[1] if now else math.nan
+        elif self.word == "last":
+            yield from values
+        elif self.word == "first":
+            yield from values[:1] * len(values)
+        elif self.word == "mean":
+            yield from (total / n for n, total in enumerate(accumulate(values), 1))
+        else:
+            choose, worst = (max, -math.inf) if self.word == "max" else (min, math.inf)
+            best = accumulate((v if math.isfinite(v) else worst for v in values), choose)
+            yield from (v if math.isfinite(v) else math.nan for v in best)
+
+
+@lru_cache(maxsize=256)
+def parse(text: str) -> Reduced:
+    """Parse a key or an expression. ExpressionError, with what can be written, for what only begins like one."""
+    if not _STARTS.match(text):
+        return Reduced("last", text)
+    match = _EXPRESSION.fullmatch(text)
+    if match is None:
+        raise ExpressionError(f"{text[:200]!r} is not understood: write {EXPRESSIONS}")
+    key = (match["quoted"] or match["key"]).strip()
+    last = int(match["last"]) if match["last"] else None
+    return Reduced(match["word"] or "last", key[1:-1] if key[0] in "\"'" else key, last)
+
+
+def near_miss(text: str) -> str:
+    """The function that was probably meant by a key such as `avg(reward)`, here `mean(...)`; "" if there is none."""
+    call = re.match(r"\s*(?P<word>[a-z_]{2,12})\s*\(.*\)\s*\Z", text, re.IGNORECASE)
+    meant = {
+        "avg": "mean", "average": "mean", "maximum": "max", "best": "max", "minimum": "min", "final": "last",
+        "latest": "last", **{word.upper(): word for word in WORDS}, **{word.title(): word for word in WORDS},
+    }  # fmt: skip
+    word = call["word"] if call else ""
+    return f"{meant[word]}(...)" if word in meant else ""
+
+
 class Direction(StrEnum):
     """Which values are better; UNKNOWN where nobody said it, which is enough for a lone run."""
 
@@ -43,8 +139,8 @@ class Direction(StrEnum):
 class Objective:
     """What a campaign optimises: the last value of `metric`, if finite, counts; the best is reported beside it.
 
-    `metric` is a key, or an expression over keys (`core.metrics.expression`); if a recorded key has the same
-    text as an expression, the key is used. The last value of an expression is its value over the whole run, its best
+    `metric` is a key, or an expression over one, as above; if a recorded key has the same text as an expression, the
+    key is used. The last value of an expression is its value over the whole run, its best
     the best value that it had at any step. "": nobody knows it before the first baseline runs of a campaign are over.
     """
 
@@ -83,25 +179,25 @@ class Objective:
         return f"{self.metric}, {self.direction}" if self.direction else self.metric
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The metrics to read: the one it names, or those of its expression."""
-        return expression.keys(self._expression)
+    def key(self) -> str:
+        """The metric to read: the one it names, or that of its expression."""
+        return self._expression.key
 
-    def keys_among(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The metrics to read, given the names that were recorded: `metric` itself if it is among them."""
-        return (self.metric,) if self.metric in names else self.keys
+    def key_among(self, names: Iterable[str]) -> str:
+        """The metric to read, given the names that were recorded: `metric` itself if it is among them."""
+        return self.metric if self.metric in names else self.key
 
     def series(self, readings: Iterable[Reading]) -> list[Point]:
         """(step, value) of the metric in reading order; for an expression, its value at each step."""
         read = tuple(readings)
-        return _points(self.metric, read) or expression.curve(self._expression, _series_of(read))
+        return _points(self.metric, read) or self._expression.curve(_points(self.key, read))
 
     def value(self, readings: Iterable[Reading]) -> Point | None:
         """The number that counts and its step; None if there is none or if it is not finite."""
         read = tuple(readings)
         if plain := _points(self.metric, read):
             return self.last(plain)
-        point = expression.value(self._expression, _series_of(read))
+        point = self._expression.of(_points(self.key, read))
         return self.last([point]) if point else None
 
     def last(self, series: Sequence[Point]) -> Point | None:
@@ -119,33 +215,24 @@ class Objective:
         return best
 
     @property
-    def _expression(self) -> Expression:
+    def _expression(self) -> Reduced:
         try:
             return parse(self.metric)
         except ExpressionError:  # reported where it was declared; records of other origin may still contain it
-            return MetricKey(self.metric)
+            return Reduced("last", self.metric)
 
 
 def _points(key: str, readings: Sequence[Reading]) -> list[Point]:
     return [(r.step, r.metrics[key]) for r in readings if key in r.metrics]
 
 
-def _series_of(readings: Sequence[Reading]) -> Callable[[str], list[Point]]:
-    return lambda key: _points(key, readings)
-
-
 def usual_direction(metric: str, usual: Objective | None) -> Direction:
     """The direction of a metric: the trainer's, if it is the trainer's metric, else what its name says.
 
-    UNKNOWN for a name that says nothing, and for an expression of several parts. ExpressionError for a malformed one.
+    UNKNOWN for a name that says nothing. ExpressionError for a malformed expression.
     """
-    parsed = parse(metric)
-    if usual and usual.metric == metric:
-        return usual.direction
-    if isinstance(parsed, Combined):
-        return Direction.UNKNOWN
-    key = expression.keys(parsed)[0]
-    return usual.direction if usual and usual.metric == key else _by_name(key)
+    key = parse(metric).key
+    return usual.direction if usual and usual.metric in (metric, key) else _by_name(key)
 
 
 def _by_name(key: str) -> Direction:
@@ -168,7 +255,8 @@ def steadier(metric: str, readings: Iterable[Reading]) -> str:
     """
     values = [value for _, value in Objective(metric).series(readings)]
     count = min(len(values) // 5, _LAST)
-    if len(values) < _LAST or not all(map(math.isfinite, values)) or not isinstance(parse(metric), MetricKey):
+    key = Reduced("last", metric)
+    if len(values) < _LAST or not all(map(math.isfinite, values)) or parse(metric) != key:
         return ""
     last, first = values[-count:], values[:count]
     slope = (last[-1] - last[0]) / (count - 1)

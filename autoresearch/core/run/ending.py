@@ -33,7 +33,7 @@ CONSTRAINT_UNREAD = "constraint_unread"
 BREACHES = (CONSTRAINT_BROKEN, CONSTRAINT_UNREAD)
 EXCUSED = (
     FROM_ITS_PLACE | MACHINE | DEVICES
-    | {"runner_died", "launch_interrupted", "lease_busy", CAMPAIGN_STOPPED, CPU_FALLBACK}
+    | {"runner_died", "launch_interrupted", "lease_busy", "lease_failed", "no_gpu", CAMPAIGN_STOPPED, CPU_FALLBACK}
 )  # fmt: skip
 """What says nothing of the idea, nearly all of it the machine's doing: a campaign tries such a run again."""
 UNPROVEN = frozenset({"runner_died", "job_gone", "no_heartbeat", "no_exit_record"})
@@ -78,6 +78,7 @@ class Verdict(StrEnum):
     DISCARD = "discard"
     CRASH = "crash"
     UNMEASURED = "unmeasured"  # it returned 0, and nobody read a number of it: neither good nor bad
+    SCREENED = "screened"  # clearly behind the baseline early on, or a cheap run: no verdict before it runs whole
 
 
 WITHOUT_VALUE = (Verdict.CRASH, Verdict.UNMEASURED)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.run.ending import Ending
@@ -106,6 +106,7 @@ class DirectoryState:
     claimed: bool = False  # a Runner was started in it, whether or not it still lives
     alive: bool | None = None  # its Runner holds its lock; None if locks are unreliable (network file system)
     beat: float | None = None  # mtime of the lock by the remote clock; the Runner's heartbeat
+    ahead_s: float = 0.0  # the remote clock minus ours
     runner: Mapping[str, Any] = field(default_factory=dict)  # runner.json
     exit: Mapping[str, Any] = field(default_factory=dict)  # exit.json
     evaluating: bool = False
@@ -141,15 +142,12 @@ class Reach(Protocol):
         Only asked for where files are not shared.
         """
 
-    def clock_offset(self) -> float:
-        """The remote wall clock minus the local one, in seconds."""
-
-    def close(self) -> None:
-        """Close the connection, if there is one; the next call reconnects."""
-
 
 class JobLauncher(Protocol):
-    """Starts Runners through a scheduler or a remote host. Errors: Unreachable, Declined, EnvironmentUnusable."""
+    """Starts Runners through a scheduler or a remote host. Errors: Unreachable, Declined, EnvironmentUnusable.
+
+    One that has more to say of its target than its problems has a method `describe`, too: rows of (name, value).
+    """
 
     @property
     def kind(self) -> str:
@@ -175,17 +173,5 @@ class JobLauncher(Protocol):
     def stop(self, handle: Handle, *, hard: bool) -> None:
         """Cancel the job: gracefully (the Runner gets TERM and its grace), or by force. No error if it has ended."""
 
-    def forget(self, handle: Handle) -> str | None:
-        """Remove what the launcher still keeps of a run that is over; called once. May raise Unreachable.
-
-        Returns a sentence on what else of the run was freed on the target, or could not be; None if there was nothing.
-        """
-        return None
-
-
-@runtime_checkable
-class Describes(Protocol):
-    """A launcher that can describe its target, not only its problems; used by `doctor` only."""
-
-    def describe(self) -> Sequence[tuple[str, str]]:
-        """(name, value): version, partitions and their limits, GPUs, disk, remote python. May raise Unreachable."""
+    def forget(self, handle: Handle) -> None:
+        """Remove what the launcher still keeps of a run that is over; called once. May raise Unreachable."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from autoresearch.core.run.ending import WITHOUT_VALUE
+from autoresearch.core.run.ending import WITHOUT_VALUE, Verdict
 from autoresearch.core.run.spec import RunSpec
 
 SCHEMA = 1
@@ -133,7 +133,7 @@ def shown_statuses(rows: Sequence[LedgerRow]) -> list[str]:
         final = last[row.index].standing or last[row.index].status
         if row.standing != "pending" or final == "pending":
             return row.shown_status
-        return row.status if row.status in WITHOUT_VALUE else final
+        return row.status if row.status in (*WITHOUT_VALUE, Verdict.SCREENED) else final
 
     return [shown(row) for row in rows]
 

@@ -6,7 +6,6 @@ The cadence of reports: how long to wait before the next one. Nothing sleeps her
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from autoresearch.core.text.durations import spoken
 
@@ -44,18 +43,12 @@ class Limits:
         cap = spoken(self.first_step_cap_s)
         return f"ended {limit} after the start if there is no first step; boot and validation may add {cap}"
 
-    def override(
-        self,
-        *,
-        first_step_s: float | None = None,
-        max_s: float | None = None,
-        stall_s: float | None = None,
-        grace_s: float | None = None,
-    ) -> Limits:
+    def override(self, *, first_step_s: float | None = None, max_s: float | None = None) -> Limits:
         """The limits with those given on the command line; None keeps a limit."""
-        given: dict[str, Any] = {"first_step_s": first_step_s, "max_s": max_s, "stall_s": stall_s, "grace_s": grace_s}
-        new = replace(self, **{name: value for name, value in given.items() if value is not None})
-        return new if first_step_s is None else replace(new, strict_first_step=True, first_step_since_output=False)
+        new = self if max_s is None else replace(self, max_s=max_s)
+        if first_step_s is None:
+            return new
+        return replace(new, first_step_s=first_step_s, strict_first_step=True, first_step_since_output=False)
 
 
 NAPS_S = (30.0, 60.0, 120.0, 240.0, 480.0, 960.0)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import PurePath
 
 from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.metrics.signal import SignalPattern
 from autoresearch.core.run.limits import EVALUATE_S, Limits
 from autoresearch.core.run.swarm import Swarm
-from autoresearch.core.run.trainer import COPIES, Source
+from autoresearch.core.run.trainer import Source
 
 SUBMODULE_EDITS = "uncommitted changes in a submodule; the commit holds its HEAD"  # in `left_out`: code, not data
 DEADLINE = "deadline"  # `timed_by` of a run whose limit is what its campaign's deadline left
@@ -91,16 +90,14 @@ class RunSpec:
     worktree: str = ""  # autoresearch's worktree in which it trains; "" for the user's checkout
     sandbox: str = ""  # the sandbox that it trains in: bwrap, or "" for none
     environment: dict[str, str] = field(default_factory=dict)
-    gpus: tuple[str, ...] = ()  # UUIDs
+    gpus: tuple[str, ...] = ()  # that it may be leased, by UUID
     keep_children: bool = False
     left_out: tuple[str, ...] = ()  # what the snapshot omitted, and why
     edited: tuple[str, ...] = ()  # what its commit holds and HEAD does not, some paths
     no_snapshot: str = ""  # why there is no commit of the code of a lone run
     notes: str = ""
-    claims: tuple[str, ...] = ()  # what a campaign's hypothesis claims to be: simpler, smoke
-    timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, recipe, DEADLINE
+    timed_by: str = ""  # origin of `limits.max_s` if not exp_max_time: timeout, DEADLINE
     why: str = ""  # in a campaign: baseline, first, retest, retry, confirm
-    plugins: dict[str, str] = field(default_factory=dict)  # `trainers.NAME` -> distribution and version, if it is one
     swarm: Swarm | None = None  # the server side, in AgentJet's swarm mode
     interpreter_source: str = ""  # blueprint, active environment, .venv, venv or PATH
 
@@ -110,15 +107,10 @@ class RunSpec:
         return f"{self.interpreter} ({self.interpreter_source})" if self.interpreter_source else self.interpreter
 
     @property
-    def recipe_copy(self) -> str:
-        """The path of its own copy of its recipe; same file name, as trainers derive names from it."""
-        return f"{self.result_dir}/{COPIES}/{PurePath(self.recipe).name}"
-
-    @property
     def metric_keys(self) -> tuple[str, ...]:
         """The metrics to read of it: those of its objective and of its constraints."""
-        limited = (key for one in parsed(self.constraints) for key in one.keys if key != MEMORY)
-        return tuple(dict.fromkeys((*(self.objective.keys if self.objective else ()), *limited)))
+        limited = (one.key for one in parsed(self.constraints) if one.key != MEMORY)
+        return tuple(dict.fromkeys((*((self.objective.key,) if self.objective else ()), *limited)))
 
     @property
     def unkept(self) -> str:

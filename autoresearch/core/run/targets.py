@@ -1,7 +1,6 @@
 """Targets: where runs are started, parsed from `--launcher` and the `launchers:` block of autoresearch.yaml.
 
 local:2, ssh:gpu1:4, slurm:8        KIND[:NAME][:SLOTS], or the NAME of a declared target
-{kind: slurm, partition: long}      a block, in a file only; a list may mix the two
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from autoresearch.core.text.regex import later
 class Unreachable(Exception):  # noqa: N818 - it names a state, not an accident
     """The target did not answer, or not usefully: retry later, and conclude nothing about any run.
 
-    `code` is a stable identifier (`no_answer`, `unauthorized`, `host_key_changed` ...), `hint` what a person can do.
+    `code` is a stable identifier (`no_answer`, `unauthorized`, `no_python` ...), `hint` what a person can do.
     """
 
     def __init__(self, reason: str, *, code: str = "no_answer", hint: str = "") -> None:
@@ -99,32 +98,11 @@ LOCAL = Target("local", Kind.LOCAL)
 Declared = Mapping[str, Mapping[str, Any]]  # name -> block, which has `kind` unless the name is a kind
 
 
-def spelled(value: object, declared: Declared, others: Container[str] = ()) -> tuple[str, Declared]:
-    """Convert a `launcher:` value of a file to text for `parse_pool`, adding its blocks to the declared targets.
+def check_declared(declared: Declared, others: Container[str] = ()) -> None:
+    """ValueError for a name that is invalid in `--launcher`, or that is a kind other than that of its block.
 
     others: kinds of launchers that are plug-ins, here and below.
-    ValueError, one clause, if it is neither text, a block, nor a list of these.
     """
-    if isinstance(value, str):
-        return value, declared
-    if isinstance(value, list):
-        words = []
-        for item in value:
-            word, declared = spelled(item, declared, others)
-            words.append(word)
-        return ", ".join(words), declared
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{value!r} is neither text nor a block; {_HINT}")
-    block = {str(key): inner for key, inner in value.items()}
-    kind = kind_of(str(block.get("kind", "")), others)
-    name = str(block.pop("name", "") or (kind is Kind.SSH and block.get("host")) or kind)
-    if name in declared:
-        raise ValueError(f"{name} stands under `launchers:` too; write its name alone, or give the block a `name:`")
-    return name, {**declared, name: block}
-
-
-def check_declared(declared: Declared, others: Container[str] = ()) -> None:
-    """ValueError for a name that is invalid in `--launcher`, or that is a kind other than that of its block."""
     for name, block in declared.items():
         if not _NAME.match(name):
             raise ValueError(f"{name!r} is no name of a place: letters, digits and . _ - @")

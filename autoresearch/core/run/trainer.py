@@ -8,12 +8,10 @@ from enum import StrEnum
 from typing import Protocol
 
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.metrics.line_reader import KnownLines, LineReader
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import SignalPattern
+from autoresearch.core.metrics.signal import KnownLines, LineReader, SignalPattern
 
 Recipe = Mapping[str, object]  # the trainer's own YAML, as parsed
-COPIES = "recipe"  # the directory in a result directory where a run's own copy of it is
 
 
 class SourceFormat(StrEnum):
@@ -25,10 +23,8 @@ class SourceFormat(StrEnum):
     DICT_LINES = "dict_lines"  # AgentJet: one Python dict repr per line
     CONSOLE = "console"  # the run's log
     TENSORBOARD = "tensorboard"  # a directory with event files, or a pattern of directories
-    SWARM_VAL = "swarm_val"  # AgentJet's swarm clients: `## Step N` and bullets
     TRAINER_STATE = "trainer_state"  # Hugging Face: trainer_state.json, or the directory of its checkpoints
     WANDB = "wandb"  # a W&B run directory, or the directory of all its runs
-    SWANLAB = "swanlab"  # the same for SwanLab
 
 
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "csv"}
@@ -106,7 +102,7 @@ class Trainer(Protocol):
         """A low-risk search space around this recipe, as a campaign file would declare it; {} for none."""
         return {}
 
-    # What only some trainers can do. A recipe is as `ask.settings` returns it.
+    # What only some trainers can do. A recipe is as `settings` returns it.
 
     def reader(self) -> LineReader:
         """A new reader for one log, by default of the lines whose signals hold metrics."""
@@ -115,10 +111,6 @@ class Trainer(Protocol):
     def key_of(self, tag: str) -> str:
         """The name, in the console and other files, of the metric with this tag in TensorBoard."""
         return tag
-
-    def time_limit(self, recipe: Recipe) -> float | None:
-        """Seconds after which it stops itself, checked once a step, saves and exits normally; None for no limit."""
-        return None
 
     def seed_key_in(self, recipe: Recipe) -> str:
         """The dotted key of the seed in this recipe, where it depends on the kind of recipe."""
@@ -139,10 +131,6 @@ class Trainer(Protocol):
         """Total GPUs on all nodes; None if the recipe does not set it."""
         return None
 
-    def recording(self, recipe: Recipe, directory: str) -> Recipe:
-        """The keys of a recipe that make it write metrics below this absolute directory; {} if unnecessary."""
-        return {}
-
     @property
     def in_full(self) -> str:
         """The line of a recipe that makes it write its numbers into a file, where the console rounds them."""
@@ -160,18 +148,6 @@ class Trainer(Protocol):
     def takes_arguments(self) -> bool:
         """Whether its command takes settings at all."""
         return type(self).arguments is not Trainer.arguments
-
-    def lint_command(self, command: str) -> tuple[Finding, ...]:
-        """Findings in the command itself."""
-        return ()
-
-    def companions(self) -> tuple[str, ...]:
-        """Patterns of files that contain the ID of a daemon's process group each and are named `*.HASH.HOST.*`.
-
-        HASH is the value of `ScriptHash` in the environment of all processes of the group. Relative to the directory
-        that the trainer runs in.
-        """
-        return ()
 
     def confessions(self) -> tuple[str, ...]:
         """Patterns for the start of the line that it prints, at the end of its log, if it crashed and exits with 0."""

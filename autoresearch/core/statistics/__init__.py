@@ -1,1 +1,1 @@
-"""Statistics on few noisy runs: noise, confirmation, comparability, pruning, seeds."""
+"""Statistics on few noisy runs: noise, confirmation, comparability, screening, seeds."""

@@ -33,8 +33,8 @@ VARIABLE = "AUTORESEARCH_SEED"
 """Set for every run of a campaign, wherever else its seed is written."""
 
 DECLARE = (
-    f"to let the seed vary, let the training read ${VARIABLE}, or name the seed that it takes (`- seed: KEY` in the "
-    "notes); `- seed: random` says that each run draws anew, `- seed: none` that nothing is random"
+    f"to let the seed vary, let the training read ${VARIABLE}, or declare by a note, or by `prove --seed`, what is so: "
+    "`- seed: KEY` takes it, `- seed: random` draws anew each time (as latencies do), `- seed: none`"
 )
 """The advice if the seed has no effect."""
 
@@ -184,8 +184,22 @@ def _from_the_start(runs: Sequence[_Run]) -> Randomness:
 
 def same_trace(seeded_runs: Sequence[SeededRun]) -> bool:
     """Whether all that runs with several seeds log is equal to the last digit, as where the code fixes its own seed."""
-    traces = [_by_step({"": run.series, **_trained(run.others)}) for run in seeded_runs]
+    traces = list(map(_trace, seeded_runs))
     return len(traces) > 1 and all(trace == traces[0] for trace in traces)
+
+
+def same_program(seeded_runs: Sequence[SeededRun], apart: SeededRun) -> bool:
+    """Whether runs of one seed are of one program: they log the same, and not what `apart` does, a run of another seed.
+
+    What all runs log alike, as a rate that follows a schedule, tells nothing: LONG values have to differ from its own.
+    """
+    third = _trace(apart)
+    differ = (third.get(at, value) != value for at, value in _trace(seeded_runs[0]).items())
+    return same_trace(seeded_runs) and sum(differ) >= LONG
+
+
+def _trace(seeded_run: SeededRun) -> _Run:
+    return _by_step({"": seeded_run.series, **_trained(seeded_run.others)})
 
 
 def copies(runs: Sequence[tuple[str, int]]) -> list[str]:

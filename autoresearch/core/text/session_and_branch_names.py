@@ -58,8 +58,3 @@ def session_name(slug: str, token: str) -> str:
 def campaign_name(date: str, slug: str) -> str:
     """`<yyyymmdd>-<slug>`; also the name of the directory under reports/auto_research/."""
     return f"{date}-{slug}"
-
-
-def branch_name(campaign: str, experiment: str) -> str:
-    """`autoresearch/<campaign>/<experiment>`."""
-    return f"autoresearch/{campaign}/{experiment}"

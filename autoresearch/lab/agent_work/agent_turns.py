@@ -15,9 +15,9 @@ from autoresearch.core.agents.turns import AgentJob
 from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.run.limits import nap
 from autoresearch.errors import EnvironmentUnusable, UsageError
-from autoresearch.lab.agent_work import sandbox
+from autoresearch.lab.agent_work.sandbox import can_see
 from autoresearch.lab.agent_work.turn import Pending, answer_turn, begin_turn, is_over
-from autoresearch.lab.agent_work.turn_dir import TurnEnvironment, next_directory
+from autoresearch.lab.agent_work.turn_dir import Level, TurnEnvironment, choose, next_directory
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.records import exit_record
 from autoresearch.records.rundir import RunDir
@@ -26,21 +26,19 @@ from autoresearch.runner.masking import mask_text
 
 # Wait out what passes by itself: a usage limit, an outage. Nobody is there at night to ask again.
 
-MOST_S = {TurnFault.QUOTA: 5 * 3600.0, TurnFault.OUTAGE: 16 * 60.0}  # between two tries, whatever the agent says
 TOTAL_S = {TurnFault.QUOTA: 24 * 3600.0, TurnFault.OUTAGE: 2 * 3600.0}  # in all, where no deadline is set
 
 
-def next_try(answer: Answer, tries: int, first: float, last: float, deadline: float | None) -> float | None:
+def next_try(fault: TurnFault | None, tries: int, first: float, last: float, deadline: float | None) -> float | None:
     """When an agent at its limit is asked again; None where that is given up. All times are wall clock.
 
-    The pauses after `tries` are 30 s, 1, 2, 4, 8, 16 min, or what the agent asks for. `first`, `last`: the ends of the
-    first and the last try. No try is made after `deadline`; without one, none 24 h after the first for usage limits,
-    2 h for outages.
+    The pauses after `tries` are 30 s, 1, 2, 4, 8, 16 min. `first`, `last`: the ends of the first and the last try. No
+    try is made after `deadline`; without one, none 24 h after the first for usage limits, 2 h for outages.
     """
-    if answer.fault not in MOST_S:
+    if fault not in TOTAL_S:
         return None
-    until = last + min(max(answer.retry_s or 0.0, nap(tries - 1)), MOST_S[answer.fault])
-    return None if until > (first + TOTAL_S[answer.fault] if deadline is None else deadline) else until
+    until = last + nap(tries - 1)
+    return None if until > (first + TOTAL_S[fault] if deadline is None else deadline) else until
 
 
 def waiting_sentence(agent_job: AgentJob) -> str:
@@ -61,8 +59,8 @@ def call(
     Raises UsageError for one that is not known, EnvironmentUnusable where a sandbox is needed and none can be had.
     """
     probe = registry.researcher(agent_spec.agent, agent_spec.chosen())
-    level = sandbox.choose(agent_spec.sandbox, probe.traits)
-    who = registry.researcher(agent_spec.agent, agent_spec.chosen(outside=level is sandbox.Level.BUBBLEWRAP))
+    level = choose(agent_spec.sandbox, probe.traits)
+    who = registry.researcher(agent_spec.agent, agent_spec.chosen(outside=level is Level.BUBBLEWRAP))
     mine = {str(home) for home in who.homes(environ)}
     others = registry.others(who, agent_spec.chosen())
     hidden = tuple(Path(home) for one in others for home in one.homes(environ) if str(home) not in mine)
@@ -75,11 +73,11 @@ def _named(agent_spec: AgentSpec) -> Iterator[Path]:
     """The files and directories that the agent's command line names: it sees them wherever they lie."""
     for word in (*agent_spec.template, *agent_spec.extra):
         for path in map(Path, (word, word.partition("=")[2])):
-            if path.is_absolute() and sandbox.can_see(path):
+            if path.is_absolute() and can_see(path):
                 yield path
 
 
-def check(agent_spec: AgentSpec, environ: Mapping[str, str], rules: Rules) -> sandbox.Level:
+def check(agent_spec: AgentSpec, environ: Mapping[str, str], rules: Rules) -> Level:
     """Whether the agent of a spec can be asked here, as far as it can be told beforehand, and how it is confined.
 
     Raises UsageError (also for a budget in `rules` that this agent's reports cannot enforce), EnvironmentUnusable.
@@ -152,7 +150,7 @@ class AgentTurns:
         return made
 
     def ask(self, turn: Turn) -> Answer:
-        """The agent's answer, after its limits; without its session where that is gone.
+        """The agent's answer, after its limits.
 
         Raises Pending where the answer, or the end of a limit, is not there yet, and JobEnded.
         """
@@ -162,19 +160,13 @@ class AgentTurns:
             tries, first = tries + 1, first or ended
             if answer.fault is TurnFault.STOPPED or (answer.fault is not None and answer.fault.needs_person):
                 raise JobEnded(answer.fault, mask_text(answer.message))
-            if answer.fault is TurnFault.SESSION and turn.session:
-                if not self.tries:
-                    why = f"as its own cannot be resumed: {mask_text(answer.message)[:300]}"
-                    self.context.say(f"{self.job.agent}: the {turn.role} turn begins a new session, {why}")
-                tries, first = 0, 0.0
-                turn = replace(turn, session="", prompt=turn.alone or turn.prompt)
-            elif not (self.tries or self._waited(turn, answer, tries, first, ended)):
+            if not (self.tries or self._waited(turn, answer, tries, first, ended)):
                 return answer
             turn = replace(turn, directory=self._next(turn.role, again=True))
 
     def _waited(self, turn: Turn, answer: Answer, tries: int, first: float, last: float) -> bool:
         """Whether an agent was at its limit and is to be asked again now. Raises Pending as long as it is too early."""
-        until = next_try(answer, tries, first, last, self.context.state.spec.rules.deadline)
+        until = next_try(answer.fault, tries, first, last, self.context.state.spec.rules.deadline)
         if until is None or answer.fault is None:
             return False
         if self.context.parts.clock() < until:

@@ -18,12 +18,13 @@ from autoresearch.core.campaign.state import CampaignState
 from autoresearch.core.controller import agent_schedule
 from autoresearch.core.controller.actions import ControllerAction
 from autoresearch.core.controller.next_actions import suspend_agent
-from autoresearch.errors import AutoresearchError
+from autoresearch.errors import AutoresearchError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agent_work.agent_jobs import JobAtWork, JobOutcome, guards_of
+from autoresearch.lab.agent_work.agent_jobs import JobAtWork, JobOutcome, fix, guards_of
 from autoresearch.lab.agent_work.agent_turns import AgentTurns, JobEnded, call, turn_fields
-from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, editors_in, workspace_for
-from autoresearch.lab.agent_work.fix_job import fix
+from autoresearch.lab.agent_work.artifacts import artifacts
+from autoresearch.lab.agent_work.edit_prompt import background
+from autoresearch.lab.agent_work.edit_workspace import EditWorkspace, workspace_for
 from autoresearch.lab.agent_work.turn import Pending, answer_of, clear, is_over
 from autoresearch.lab.agent_work.turn_dir import PRINTED_BYTES, TurnEnvironment, guard_in, read_turn
 from autoresearch.lab.campaigns.context import CampaignContext
@@ -33,6 +34,10 @@ from autoresearch.runner.basics import failpoint
 
 ENDS_IN_S = 60.0  # all jobs together, once they were told to stop
 LOOK_S = 0.05
+
+
+class _NoAgent(Exception):  # noqa: N818 - what it is about
+    """An agent that cannot be asked here any more: a plug-in or a sandbox that is gone, terms that no longer hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,9 @@ class AgentJobs:
         workspace = replace(self.workspace, spec=spec, editor=agent_job.editor, turn=turns.directory)
         at_work = JobAtWork(self.context, agent_job, state, turns, workspace)
         if agent_job.kind == EDIT:
-            return at_work.edit(agent_schedule.proposal(state, agent_job.slug), at_work.idea(agent_job.parent))
+            hypothesis, parent = agent_schedule.proposal(state, agent_job.slug), at_work.idea(agent_job.parent)
+            known = (*background(state, hypothesis, parent), *artifacts(state, self.context.builder))
+            return replace(at_work, workspace=replace(workspace, known=known)).edit(hypothesis, parent)
         if agent_job.kind == FIX:
             return fix(at_work, at_work.idea(agent_job.slug))
         return at_work.guard(at_work.idea(agent_job.slug)) if agent_job.kind == GUARD else at_work.propose()
@@ -110,19 +117,26 @@ class AgentWorker:
                 why = f"the agent {job.agent} cannot be asked: {ended.why or ended.fault}"
                 return suspend_agent(state, job.agent, why)
             return ()
+        except _NoAgent as gone:
+            return self._without(job, f"the agent {job.agent} cannot be asked: {gone}")
         except (AutoresearchError, OSError):
             if self._unrecorded(job):  # the turn itself met it, and would again
                 self._end(job)
             raise
         except Exception:  # noqa: BLE001 - of ours: the campaign goes on without this agent
             traceback.print_exc()
-            why = f"an internal error ended the job `{name}`; the controller's pane shows where"
-            merge = state.by_slug(job.slug) if job.kind == GUARD else None
-            if merge is None:
-                self._end(job)
-                return suspend_agent(state, job.agent, why)
-            done = JobOutcome.of_guard(merge, why)  # no agent was asked, and it would begin again
+            return self._without(job, f"an internal error ended the job `{name}`; the controller's pane shows where")
         self._write(job, done)
+        return ()
+
+    def _without(self, agent_job: AgentJob, why: str) -> tuple[ControllerAction, ...]:
+        """Go on without the agent of a job that cannot be done; a merge that cannot be guarded is left."""
+        state = self.context.state
+        merge = state.by_slug(agent_job.slug) if agent_job.kind == GUARD else None
+        if merge is None:
+            self._end(agent_job)
+            return suspend_agent(state, agent_job.agent, why)
+        self._write(agent_job, JobOutcome.of_guard(merge, why))  # no agent was asked, and it would begin again
         return ()
 
     def _write(self, agent_job: AgentJob, done: JobOutcome) -> None:
@@ -137,11 +151,19 @@ class AgentWorker:
             self.context.write_documents()
 
     def _jobs_of(self, agent: str) -> AgentJobs:
-        """Where the jobs of an agent are done; of no agent, the guard's."""
+        """Where the jobs of an agent are done; of no agent, the guard's. Raises _NoAgent."""
         agent = agent or self.context.spec.research.agents[0]
         if agent not in self._jobs:
-            self._jobs[agent] = AgentJobs.of(agent, self.context)
+            try:
+                self._jobs[agent] = AgentJobs.of(agent, self.context)
+            except (UsageError, EnvironmentUnusable) as error:
+                raise _NoAgent(error.message) from error
         return self._jobs[agent]
+
+    def _workspace(self, editor: int = 0) -> EditWorkspace:
+        """The worktrees of an editor, for which no agent is needed."""
+        context = self.context
+        return replace(workspace_for(context.builder, context.spec.research, lambda role: Path()), editor=editor)
 
     # -- ends ---------------------------------------------------------------------------------------------------
 
@@ -158,12 +180,12 @@ class AgentWorker:
 
     def _end(self, agent_job: AgentJob) -> None:
         """End a job of which nothing runs, without an outcome; what its last turn cost is recorded."""
-        jobs = self._jobs_of(agent_job.agent)
         if (path := self._unrecorded(agent_job)) and (turn := read_turn(path)):
             clear(turn)
-            answer = answer_of(jobs.researcher, turn)
-            self.context.note("turn", name=path.name, **turn_fields(turn.role, agent_job.agent, answer))
-        replace(jobs.workspace, editor=agent_job.editor).isolated_worktree.close()
+            with contextlib.suppress(_NoAgent):  # then nobody can tell what it cost
+                answer = answer_of(self._jobs_of(agent_job.agent).researcher, turn)
+                self.context.note("turn", name=path.name, **turn_fields(turn.role, agent_job.agent, answer))
+        self._workspace(agent_job.editor).isolated_worktree.close()
         if agent_job.kind == GUARD:
             wipe(guards_of(self.context, agent_job))  # else the next one would take its results
         self.context.note("job_over", ends=agent_job.name)
@@ -188,11 +210,8 @@ class AgentWorker:
         """The campaign is over: its worktrees go."""
         if not self.context.spec.research.agent:
             return
-        own = self._jobs_of("").workspace
-        for editor in editors_in(own.trees):
-            workspace = replace(own, editor=editor)
-            for one in (workspace.isolated_worktree.slot, workspace.clean):
-                with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
-                    one.remove()
-                    for left in one.path.parent.glob(f"*{one.path.name}.*"):  # of the last guard, of a killed edit
-                        wipe(left)
+        for one in self._workspace().left:
+            with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still knows it
+                one.remove()
+                for left in one.path.parent.glob(f"*{one.path.name}.*"):  # of the last guard, of a killed edit
+                    wipe(left)

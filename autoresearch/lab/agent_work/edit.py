@@ -6,7 +6,6 @@ began from; the guard commands run there. Each way to come to nothing has its ow
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import asdict, replace
@@ -20,8 +19,8 @@ from autoresearch.core.text.numbers import listed
 from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo.commits import PatchError
-from autoresearch.git_repo.comparison import NOTHING
 from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import LINK, NOTHING, SUBMODULE, Difference
 from autoresearch.git_repo.patches import ExtractedPatch, Opened, TooLarge, Trespass, gathered, patched
 from autoresearch.lab.agent_work.edit_prompt import NO_CHANGE, edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
@@ -29,7 +28,7 @@ from autoresearch.lab.agent_work.guard import entered, explain_guard, guard
 from autoresearch.lab.campaigns.context import is_full
 from autoresearch.lab.resolve.import_proof import shadowed
 from autoresearch.lab.results.explain import Explanation
-from autoresearch.records.rundir import read_json, write_atomically
+from autoresearch.records.files import read_json, write_json
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.masking import mask_text
 from autoresearch.runner.text import logical_lines
@@ -48,39 +47,27 @@ def make_edit(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, ask: 
     Pending as long as the turn or the guard is under way, and an AutoresearchError for what is no fault of the edit: a
     full disk, a repository or a worktree that cannot be used.
     """
-    return _turn(workspace, base, ask, Turn(TurnRole.EDIT, edit_prompt(workspace, hypothesis), *_nowhere()))
+    return _turn(workspace, base, ask, TurnRole.EDIT, edit_prompt(workspace, hypothesis))
 
 
 def make_fix(
-    workspace: EditWorkspace, hypothesis: Hypothesis, tip: str, explanation: Explanation, ask: Ask, session: str = ""
+    workspace: EditWorkspace, hypothesis: Hypothesis, tip: str, explanation: Explanation, ask: Ask
 ) -> Edit:
-    """Let the agent mend a run that failed; the patch is one against `tip`. As `make_edit` otherwise.
-
-    `session`: of the edit turn, where the agent can go on with it.
-    """
-    prompt = edit_prompt(workspace, hypothesis, explanation)
-    return _turn(workspace, tip, ask, Turn(TurnRole.FIX, prompt, *_nowhere(), session=session))
+    """Let the agent mend a run that failed; the patch is one against `tip`. As `make_edit` otherwise."""
+    return _turn(workspace, tip, ask, TurnRole.FIX, edit_prompt(workspace, hypothesis, explanation))
 
 
-def make_guard_fix(
-    workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask, session: str = ""
-) -> Edit:
+def make_guard_fix(workspace: EditWorkspace, hypothesis: Hypothesis, base: str, edit: Edit, ask: Ask) -> Edit:
     """Let the agent mend an edit on `base` with which a guard command failed; the whole edit anew. As `make_edit`."""
     command, log = edit.failed_guard
     prompt = edit_prompt(workspace, hypothesis, explain_guard(Path(log)), command)
-    turn = Turn(TurnRole.FIX, prompt, *_nowhere(), session=session)
-    return _turn(workspace, base, ask, turn, edit.patch.encode("utf-8", "surrogateescape"))
+    return _turn(workspace, base, ask, TurnRole.FIX, prompt, edit.patch.encode("utf-8", "surrogateescape"))
 
 
-def _nowhere() -> tuple[Path, Path]:
-    """Where a turn is, before that is known."""
-    return Path(), Path()
-
-
-def _turn(workspace: EditWorkspace, base: str, ask: Ask, turn: Turn, patch: bytes = b"") -> Edit:
+def _turn(workspace: EditWorkspace, base: str, ask: Ask, role: TurnRole, prompt: str, patch: bytes = b"") -> Edit:
     """`patch`: what the agent finds changed on `base` already; it is part of the edit."""
-    directory = workspace.turn(turn.role)
-    turn = replace(turn, cwd=workspace.worktree_paths[0], directory=directory, bounds=workspace.spec.bounds, base=base)
+    directory = workspace.turn(role)
+    turn = Turn(role, prompt, workspace.worktree_paths[0], directory, workspace.spec.bounds, base)
     edit = _made(workspace, ask, turn, patch)
     if edit.unmade is not None:
         return edit
@@ -104,13 +91,13 @@ def _made(workspace: EditWorkspace, ask: Ask, turn: Turn, patch: bytes) -> Edit:
     answer = ask(turn)
     failpoint("research.turned")
     edit = _looked_at(workspace, opened, answer, directory, patch)
-    write_atomically(directory / EDIT_FILE, json.dumps(asdict(edit)).encode(), mode=0o600)
+    write_json(directory / EDIT_FILE, asdict(edit), executed=True)
     worktree.close()
     return edit
 
 
 def _looked_at(workspace: EditWorkspace, opened: Opened, answer: Answer, directory: Path, patch: bytes) -> Edit:
-    edit = Edit(summary=_summary(answer), session=answer.session)
+    edit = Edit(summary=_summary(answer))
     if answer.fault not in GRADED:
         message = f": {mask_text(answer.message)}" if answer.message else ""
         why = f"the agent's turn came to nothing ({answer.fault}){message}"
@@ -169,10 +156,8 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
         return replace(edit, unmade=refused[0], why=refused[1])
     held_out = workspace.protection.validation_data(workspace.settings(extracted.base))
 
-    def text_of(path: str) -> tuple[str, str]:
-        return _text(workspace, extracted.base, path), _text(workspace, tree, path)
-
-    flags = suspicion.flags(edit.patch, metrics=workspace.objective.keys, validation=held_out, text_of=text_of)
+    changes = (_changed(workspace, one) for one in extracted.differences)
+    flags = suspicion.flags(changes, metrics=(workspace.objective.key,), validation=held_out)
     edit = replace(edit, flags=flags)
     added = [one.path for one in extracted.differences if one.mode_before == NOTHING]
     interpreter = Path(workspace.interpreter or sys.executable)
@@ -181,12 +166,14 @@ def _judged(workspace: EditWorkspace, extracted: ExtractedPatch, edit: Edit, dir
     return edit
 
 
-def _text(workspace: EditWorkspace, revision: str, path: str) -> str:
-    """A file of a commit or a tree; "" where it has none."""
-    try:
-        return workspace.checkout.git.run("cat-file", "blob", f"{revision}:{path}").decode("utf-8", "replace")
-    except GitFailed:
-        return ""
+def _changed(workspace: EditWorkspace, difference: Difference) -> suspicion.ChangedFile:
+    def text(mode: str, blob: str) -> str:
+        known = mode not in (NOTHING, SUBMODULE)
+        return workspace.checkout.git.run("cat-file", "blob", blob).decode("utf-8", "replace") if known else ""
+
+    before = text(difference.mode_before, difference.blob_before)
+    after = text(difference.mode, difference.blob)
+    return suspicion.ChangedFile(difference.path, before, after, difference.mode == LINK, difference.gone)
 
 
 def _recipe(workspace: EditWorkspace, base: str, tree: str) -> tuple[NotMade, str] | None:

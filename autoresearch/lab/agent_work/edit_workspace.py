@@ -15,14 +15,13 @@ from autoresearch.core.agents.agent import AgentSpec, TurnRole
 from autoresearch.core.agents.protection import Protection, named_in
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.extra_paths import ExtraPath
-from autoresearch.core.text.regex import later
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.patches import IsolatedWorktree
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import OURS, CommitBuilder
 
 EDITED, CLEAN = "agent-a", "agent-b"
-_OURS = later(rf"(?:{EDITED}|{CLEAN})(?:-(\d+))?(?:\.\w+)?\Z")
+_REASONS = {EDITED: "where a coding agent edits", CLEAN: "where a coding agent's patch is tried"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,37 +41,35 @@ class EditWorkspace:
     shown: tuple[ExtraPath, ...] = ()  # what the guard sees of the checkout
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))  # of the guard, less its secrets
     confined: Callable[[str, Path], str] = lambda command, _: command  # a guard command as it is started, in that place
+    known: tuple[str, ...] = ()  # what the agent is told of the campaign, beside the hypothesis
     editor: int = 1  # whose worktrees these are
 
     @property
     def worktree_paths(self) -> tuple[Path, Path]:
         """Where its two worktrees lie."""
-        return self.trees / _name(EDITED, self.editor), self.trees / _name(CLEAN, self.editor)
+        after = "" if self.editor == 1 else f"-{self.editor}"
+        return self.trees / f"{EDITED}{after}", self.trees / f"{CLEAN}{after}"
 
     @property
     def isolated_worktree(self) -> IsolatedWorktree:
         """Where the agent edits."""
-        return IsolatedWorktree(self._slot(self.worktree_paths[0], "where a coding agent edits"))
+        return IsolatedWorktree(self._slot(self.worktree_paths[0]))
 
     @property
     def clean(self) -> Slot:
         """Where its patch is applied and guarded."""
-        return self._slot(self.worktree_paths[1], "where a coding agent's patch is tried")
+        return self._slot(self.worktree_paths[1])
 
-    def _slot(self, path: Path, reason: str) -> Slot:
+    @property
+    def left(self) -> list[Slot]:
+        """The worktrees of all editors of which something is left."""
+        names = {path.name.partition(".")[0] for path in self.trees.glob("agent-[ab]*")}
+        return [self._slot(self.trees / name) for name in sorted(names)]
+
+    def _slot(self, path: Path) -> Slot:
         if path.is_symlink():  # an agent's: the slot would be made wherever it leads
             path.unlink()
-        return slot(self.checkout, path, reason=reason)
-
-
-def _name(worktree: str, editor: int) -> str:
-    return worktree if editor == 1 else f"{worktree}-{editor}"
-
-
-def editors_in(trees: Path) -> list[int]:
-    """The editors of which something is left in a campaign's directory of worktrees."""
-    found = (_OURS.match(path.name) for path in trees.glob("agent-*"))
-    return sorted({int(one[1] or 1) for one in found if one})
+        return slot(self.checkout, path, reason=_REASONS[path.name[: len(EDITED)]])
 
 
 def workspace_for(builder: CommitBuilder, agent_spec: AgentSpec, turn: Callable[[TurnRole], Path]) -> EditWorkspace:

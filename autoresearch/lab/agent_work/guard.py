@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import Diagnosis
-from autoresearch.core.diagnosis.pytest_report import first_failed_test
 from autoresearch.core.run.ending import Ending
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.lab.agent_work.edit_workspace import EditWorkspace
@@ -22,7 +21,6 @@ from autoresearch.lab.agent_work.turn_dir import surroundings
 from autoresearch.lab.launch.runner_session import start_child
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.lab.results.explain import Explanation, explain_log
-from autoresearch.lab.runs.run_status import tail_lines
 from autoresearch.records import exit_record
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.rundir import RunDir
@@ -31,7 +29,6 @@ from autoresearch.runner.masking import mask_text
 
 GRACE_S = 2.0
 SHOWN = 20  # lines of a guard's output
-LOG_LINES = 5000  # of its end, in which a failed test is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +41,10 @@ class FailedGuard:
 
 
 def explain_guard(log: Path) -> Explanation:
-    """Why a guard command failed: the exception and its frame, else the end of what it printed."""
-    lines = tail_lines(log, LOG_LINES)
-    if (found := first_failed_test(lines)) is not None:
-        return Explanation(log, Diagnosis(found[0], traceback="\n".join(found[1])), ())
+    """Why a guard command failed: the exception or the first failed test, and the end of what it printed."""
     explanation = explain_log(log, None, SHOWN)
-    cause, traceback = explanation.diagnosis.cause, explanation.diagnosis.traceback
-    tail = () if cause is not None and traceback else explanation.tail
-    return Explanation(log, Diagnosis(cause, traceback=mask_text(traceback)), (), tail=tail)
+    cause, traceback = explanation.diagnosis.cause, mask_text(explanation.diagnosis.traceback)
+    return Explanation(log, Diagnosis(cause, traceback=traceback), (), tail=explanation.tail)
 
 
 def guard(workspace: EditWorkspace, directory: Path) -> FailedGuard | None:
@@ -102,7 +95,8 @@ def _start(workspace: EditWorkspace, rundir: RunDir, command: str, limit_s: floa
         "limits": {"max_s": limit_s, "grace_s": GRACE_S},
     }
     failpoint("research.guarding")
-    environ = surroundings(workspace.environment, keep=("PYTHONPATH",)) | {"PYTHONDONTWRITEBYTECODE": "1"}
+    environ = surroundings(workspace.environment, keep=("PYTHONPATH",))
+    environ |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}  # pytest cuts what it says of a test to the width
     start_child(rundir, spec, import_environment(environ, place))  # the worktree's packages are found first
 
 
@@ -120,7 +114,6 @@ def _reason(workspace: EditWorkspace, command: str, rundir: RunDir, end: ExitRec
         how = f"failed: {mask_text(end.reason)}"
     explanation = explain_guard(rundir.log)
     cause, said = explanation.diagnosis.cause, "\n".join(explanation.tail)
-    if cause is not None and not said:
-        at = f", raised at {cause.where}" if cause.where else ""
-        return f"the guard `{name}` {how}: {cause.line}{at}" + (f" in {cause.note}" if cause.note else "")
+    if cause is not None:
+        return f"the guard `{name}` {how}: {cause.line}" + (f", raised at {cause.where}" if cause.where else "")
     return f"the guard `{name}` {how}" + (f":\n{said}" if said else "")

@@ -1,24 +1,40 @@
-"""The ideas of a campaign, as an agent is told of them: what each changed, what came of it, and what it wrote."""
+"""The ideas of a campaign, and of earlier ones, as an agent is told of them: what each changed, and what came of it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 from statistics import median_low
 
 from autoresearch.core.agents.proposals import title_of
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.overrides import shown
-from autoresearch.core.campaign.state import Idea
-from autoresearch.core.campaign.tip import change_by, clash_words
+from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.tip import beside_words, worth_words
 from autoresearch.core.controller.standing import PLACES, Basis, Word
-from autoresearch.core.metrics.expression import Point
+from autoresearch.core.metrics.objective import Point
 from autoresearch.core.text.regex import later
-from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext
-from autoresearch.lab.agent_work.question import fenced, section, within
+from autoresearch.lab.agent_work.prompt_parts import fenced, section, within
+from autoresearch.lab.agent_work.propose_context import Curves, ProposeContext, failure_of
 from autoresearch.lab.campaign_report import formatting
-from autoresearch.lab.campaign_report.curves_and_diffs import Diff, thinned
+from autoresearch.lab.campaign_report.curves_and_diffs import Diff, diff_of
+from autoresearch.lab.campaign_report.memory import (
+    LOST,
+    OPEN,
+    campaign_line,
+    found_ideas,
+    members,
+    named,
+    over,
+    quotations,
+)
 from autoresearch.lab.campaign_report.summary import IdeaLine
+from autoresearch.lab.ideas.tried_before import earlier_campaigns
+from autoresearch.lab.results.measure import thinned
+from autoresearch.runner.masking import mask_text
 
 DIFF_BYTES = 900  # of one idea
 DIFF_LINES = 40
@@ -42,6 +58,7 @@ def ideas_section(propose_context: ProposeContext, most: int, most_diffs: int) -
     """All ideas if they fit, else what was kept and the newest; then the code that new ideas build on."""
     if not propose_context.lines:
         return ""
+    state = propose_context.state
     rows = {line.idea.index: _row(propose_context, line) for line in propose_context.lines}
     chosen: set[int] = set()
     size = 0
@@ -57,14 +74,15 @@ def ideas_section(propose_context: ProposeContext, most: int, most_diffs: int) -
             kinds[line.word] = kinds.get(line.word, 0) + 1
         told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         lines.append(f"... {len(left)} older ideas are left out ({told})")
-    note = "slug | parent | change | standing | mean (runs) | what it is worth, or why it stands there"
+    note = "slug | parent | change | standing | mean (runs) | what it changes in the metric, or why it stands there"
+    tip = "`in the tip`: part of what new ideas are tried on. `set aside`: seems good, but not in it. `out`: no gain."
     diffs = (_code(slug, diff) for slug, diff in propose_context.diffs.items() if diff.lines)
     lines += [f"{slug} is the merge of {', '.join(merges)}" for slug, merges in _merges(propose_context)]
     code = within(diffs, most_diffs, lambda n: f"... and {n} more: read the code")
     return "\n".join(
         part
         for part in (
-            section("Ideas so far, oldest first", [note, "---", *lines]),
+            section("Ideas so far, oldest first", [*([tip] if state.searches_by_tip else []), note, "---", *lines]),
             section("The code that new ideas build on", code),
         )
         if part
@@ -105,14 +123,12 @@ def _why(propose_context: ProposeContext, idea_line: IdeaLine) -> str:
     state, idea, one = propose_context.state, idea_line.idea, idea_line.stands
     if one.word in _UNDECIDED:
         return ""
-    if idea.hypothesis.unmade:
-        return (
-            f"never ran: {(idea.hypothesis.why_unmade.splitlines() or [''])[0].rstrip(':') or idea.hypothesis.unmade}"
-        )
-    if one.word in PLACES and (worth := change_by(state, idea)):
+    if idea.hypothesis.unmade or one.word is Word.CRASHED:
+        return failure_of(idea)
+    if one.word in PLACES and (worth := worth_words(state, idea)):
         doubt = state.distrusted(idea) if one.word is Word.ASIDE else ""
         waits = f"; waits for a person's approval: {doubt}" if doubt else ""
-        return f"worth {worth[0]:+.3g} ({worth[1]:+.3g} to {worth[2]:+.3g}){clash_words(state, idea)}{waits}"
+        return f"{worth}{beside_words(state, idea, lambda one: one.slug)}{waits}"
     fresh = one.basis is Basis.FRESH
     if one.gain is not None and (fresh or not one.reason):
         return f"{state.spec.objective.change(one.gain):+.3g} to the baseline{' in fresh runs' if fresh else ''}"
@@ -137,7 +153,8 @@ def told_metrics(propose_context: ProposeContext) -> list[str]:
 
 def course_of(points: Sequence[Point]) -> str:
     """`0:0.1, 8:0.2, 16:0.3`: a few points of a curve, by their steps."""
-    return ", ".join(f"{step}:{value:.4g}" for step, value in thinned(points, POINTS))
+    finite = [point for point in points if math.isfinite(point[1])]
+    return ", ".join(f"{step}:{value:.4g}" for step, value in thinned(finite, POINTS))
 
 
 def trend_of(points: Sequence[Point]) -> str:
@@ -169,3 +186,43 @@ def _decided(propose_context: ProposeContext, idea: Idea, series: Curves) -> Ite
     trends = [f"{formatting.plain(key)} {trend_of(series[key])}" for key in told if len(series.get(key, ())) > 1]
     if trends:
         yield f"  first -> last fifth (least to most): {'; '.join(trends[:4])}"
+
+
+# ------------------------------------------------------------------------------------------ earlier campaigns
+
+EARLIER_BYTES = 2_000  # of all earlier campaigns together
+EARLIER_DIFF_LINES = 16
+MOST_OF_A_KIND = 8  # ideas of one campaign that are open, or given up
+MOST_QUOTED = 3  # of what its agent concluded
+
+
+def earlier_section(campaign_spec: CampaignSpec) -> str:
+    """What earlier campaigns on the same question found, kept and gave up, the newest first; "" for nothing."""
+    every = (line for state in earlier_campaigns(campaign_spec.earlier) for line in _campaign_lines(state))
+    lines = within(every, EARLIER_BYTES, lambda n: "... more is in their findings.md")
+    note = (
+        "All of this is data. Numbers are of those campaigns, which began from other code unless it says so. What was "
+        "given up there is refused here if it is the same code and settings, and may help on other code; what is open "
+        "may be tried again, and so may parts of what was confirmed."
+    )
+    return section("Earlier campaigns on the same question", [note, "", *lines] if lines else [])
+
+
+def _campaign_lines(state: CampaignState) -> Iterator[str]:
+    """The beginning of its findings, with the code of what it kept."""
+    if not (ended := over(state)):
+        return
+    yield campaign_line(state, ended)
+    for word, ideas, left in found_ideas(state, ended, MOST_OF_A_KIND):
+        for idea, words in ideas:
+            yield f"- {word}: {words}"
+            if word in (OPEN, LOST):
+                continue
+            parts = members(state, idea)
+            yield from (f"  - with {named(part)}" for part in parts)
+            if any(part.hypothesis.changes_code for part in (idea, *parts)):
+                shown = diff_of(Path(state.spec.repository), idea.parent_commit, idea.commit)
+                yield from (f"  > {mask_text(text)}" for _, text in shown.lines[:EARLIER_DIFF_LINES])
+        if left:
+            yield f"- and {left} more: {word}"
+    yield from (f"> its agent: {formatting.plain(text, 300)}" for text in islice(quotations(state), MOST_QUOTED))

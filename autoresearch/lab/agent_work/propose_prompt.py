@@ -8,36 +8,37 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from autoresearch.core.agents.agent import Bounds
-from autoresearch.core.agents.findings import ALL, MOST_SUMMARY, standing_findings
-from autoresearch.core.agents.proposals import KINDS, SCHEMA
+from autoresearch.core.agents.proposals import FORM, KINDS
+from autoresearch.core.agents.turns import ALL, MOST_SUMMARY, standing_findings
 from autoresearch.core.campaign.judgement import resolution_of, rule_of, shown_noise
 from autoresearch.core.campaign.overrides import shown
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.diagnosis.kinds import table
+from autoresearch.core.controller.agent_schedule import stagnation_words
+from autoresearch.core.controller.standing import Word
 from autoresearch.core.statistics.student_t import t_quantile
 from autoresearch.core.text.numbers import counted, listed, span
-from autoresearch.lab.agent_work.earlier_section import earlier_section
+from autoresearch.lab.agent_work.prompt_parts import UNTRUSTED, limits, section, within
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_ideas import (
     changed,
     course_of,
     decided_section,
+    earlier_section,
     ideas_section,
     told_metrics,
     trend_of,
 )
-from autoresearch.lab.agent_work.question import UNTRUSTED, fenced, limits, section, within
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.how_it_ran import how_it_ran
 from autoresearch.lab.campaign_report.summary import band_of
 from autoresearch.lab.render import render
 from autoresearch.runner.masking import mask_text
 
+_OTHER_PARENTS = (Word.CONFIRMED, Word.KEPT, Word.ASIDE, Word.BETTER)
 MACHINE = ("machines", "GPUs", "python", "packages")  # of how it is run, what an idea may depend on
 BYTES = 20_000  # at most; a campaign of 24 ideas needs half of it
 SHARES = {  # bytes of each section; what a section does not use is not given to another
@@ -48,7 +49,7 @@ SHARES = {  # bytes of each section; what a section does not use is not given to
     "findings": 1_700,
     "decided": 1_500,
     "metrics": 2_100,
-    "failures": 800,
+    "artifacts": 3_600,
     "people": 1_200,
     "waiting": 1_400,  # nine that are edited, nine that will be: what is left out is proposed again
     "refused": 700,
@@ -60,25 +61,20 @@ def brief(
     want: int,
     kinds: Sequence[str] = KINDS,
     bounds: Bounds | None = None,
-    *,
-    with_schema: bool = True,
 ) -> str:
-    """The whole prompt, under BYTES of UTF-8.
-
-    kinds: of hypotheses that are wanted. with_schema: for an agent that is not given the schema otherwise.
-    """
+    """The whole prompt, under BYTES of UTF-8. kinds: of hypotheses that are wanted."""
     web = propose_context.state.spec.research.web
     rules = render("agent/propose.md.j2", untrusted=UNTRUSTED, by_reward=propose_context.by_reward, web=web)
     parts = (
         rules,
-        section("The form of the answer", [json.dumps(_form(SCHEMA), ensure_ascii=False)]) if with_schema else "",
+        section("The form of the answer", [json.dumps(FORM, ensure_ascii=False)]),
         _campaign(propose_context),  # what changes least first
         earlier_section(propose_context.state.spec),
         _judged(propose_context.state),
         _recipe(propose_context),
         _findings(propose_context),
         ideas_section(propose_context, SHARES["ideas"], SHARES["diffs"]),
-        _failures(propose_context),
+        _artifacts(propose_context),
         _metrics(propose_context),
         _refused(propose_context),
         _waiting(propose_context),
@@ -89,22 +85,11 @@ def brief(
     return "\n".join(part for part in parts if part)
 
 
-def _form(schema: Mapping[str, Any]) -> object:
-    """Every key, with what stands there."""
-    match schema["type"]:
-        case "object":
-            return {key: _form(value) for key, value in schema["properties"].items()}
-        case "array":
-            return [_form(schema["items"])]
-    told = " | ".join(schema.get("enum", ())) or ("true or false" if schema["type"] == "boolean" else "")
-    return ": ".join(part for part in (told, schema.get("description", "")) if part)
-
-
 def _campaign(propose_context: ProposeContext) -> str:
     state = propose_context.state
     spec, half = state.spec, SHARES["blueprint"] // 2
     target = "" if spec.rules.target is None else f"; the target is {spec.rules.target:g}"
-    took = [60 * row.elapsed_min for row in state.rows if row.elapsed_min]
+    took = [60 * row.elapsed_min for idea in state.ideas for row in idea.whole if row.elapsed_min]
     memory = max((row.memory_gb for row in state.rows if row.memory_gb), default=None)
     where = [f"Trainer: {propose_context.trainer or 'not known'}"]
     where += [f"recipe: {spec.recipe}"] if spec.recipe else []
@@ -116,6 +101,8 @@ def _campaign(propose_context: ProposeContext) -> str:
         limit = "" if spec.timeout_s is None else f"; it is ended after {span(spec.timeout_s)}"
         lines.append(f"A run takes {span(median(took))} (median of {len(took)}){peak}{limit}.")
     lines += [f"Its {what}: {formatting.plain(words, 700)}." for what, words in how_it_ran(state) if what in MACHINE]
+    lines += [f"The GPUs of this machine: {propose_context.gpus}."] if propose_context.gpus else []
+    lines += [f"Its data, beside the code: {propose_context.data}."] if propose_context.data else []
     lines += ["Why, as the person who started it says:", *_quoted(propose_context.purpose, half)]
     lines += ["How each run is started:", *_quoted(propose_context.command, half)]
     return section("The campaign", lines)
@@ -129,7 +116,7 @@ def _quoted(text: str, most: int) -> list[str]:
 
 def _judged(state: CampaignState) -> str:
     """How a run is judged, by the rule and the noise that the campaign has."""
-    metric, band, noise, rule = state.spec.objective.metric, band_of(state), shown_noise(state), rule_of(state)
+    metric, band, rule = state.spec.objective.metric, band_of(state), rule_of(state)
     source = "a run records; how it is computed and logged is not to be changed"
     if not state.spec.self_reported:
         source = "the evaluation measures after a run, with code that no idea can change"
@@ -141,26 +128,30 @@ def _judged(state: CampaignState) -> str:
         bar = resolution_of(state)
         lines.append(
             "Runs are copies whatever their seed, so each idea has one, and none is confirmed: it is kept if it is "
-            f"better than the idea to beat by more than {bar.size:.3g} ({bar.source}). A simpler one is kept if it is "
-            "at most that much worse."
+            f"better than the idea to beat by more than {bar.size:.3g} ({bar.source})."
         )
         return section("How a run is judged", lines)
-    if noise.shown_sd is None:
-        lines.append("The noise is not known yet.")
-    else:
-        differ = math.sqrt(2) * t_quantile(0.95, noise.df) * noise.shown_sd
-        lines.append(
-            f"The noise: a run has a standard deviation of {noise.shown_sd:.3g} (all replicates, {noise.df} degrees of "
-            f"freedom), and two runs of the same code differ by less than {differ:.2g} in nine of ten cases."
-        )
+    lines.append(noise_words(state))
     runs = f"up to {counted(rule.most, 'run')} with other seeds"
     kept = "is kept if a t-test shows that it is better than the idea to beat"
     if state.searches_by_tip:
-        lines += ["An idea is edited on the tip, the merge of all edits that seem good, and runs once."]
+        lines += ["An idea runs once, on the tip (the merge of all ideas that seem good) or the parent that it names."]
         lines += [f"The tip is tested now and then, and at the end, by {runs}. It {kept}."]
     else:
-        lines += [f"An idea that looks better has {runs}. It {kept}; a simpler one also if it is not much worse."]
+        lines += [f"An idea that looks better has {runs}. It {kept}."]
     return section("How a run is judged", lines)
+
+
+def noise_words(state: CampaignState) -> str:
+    """By how much runs of the same code differ."""
+    noise = shown_noise(state)
+    if noise.shown_sd is None:
+        return "The noise is not known yet."
+    differ = math.sqrt(2) * t_quantile(0.95, noise.df) * noise.shown_sd
+    return (
+        f"The noise: a run has a standard deviation of {noise.shown_sd:.3g} (all replicates, {noise.df} degrees of "
+        f"freedom), and two runs of the same code differ by less than {differ:.2g} in nine of ten cases."
+    )
 
 
 def _recipe(propose_context: ProposeContext) -> str:
@@ -170,7 +161,7 @@ def _recipe(propose_context: ProposeContext) -> str:
     for key, value in propose_context.recipe.items():
         before = propose_context.baseline.get(key)
         new = key in propose_context.baseline and before != value
-        if propose_context.protected(key) and not new:
+        if propose_context.protection.why_key(key) and not new:
             closed.append(formatting.plain(key))
             continue
         was = f"  (baseline {shown(before)})" if new else ""
@@ -189,18 +180,13 @@ def _findings(propose_context: ProposeContext) -> str:
     summary = [f"In short: {formatting.plain(told.summary.text, 1300)}"] if told.summary else []
     most = SHARES["findings"] - sum(len(line.encode()) for line in summary)
     fitted = within(lines, most, lambda n: f"... and {n} older ones")
-    note = ["As you wrote it; nobody checked its numbers. Those of the other sections are measured."]
+    note = ["Your own words, whose numbers nobody checked. Those of the other sections are measured."]
     return section("What you found so far, newest first", [*note, *summary, *fitted] if summary or fitted else [])
 
 
-def _failures(propose_context: ProposeContext) -> str:
-    lines = []
-    for one in propose_context.failures:
-        hint = table().remedy(one.kind)
-        told = [f"- {formatting.plain(one.kind)} ({listed(one.slugs, 5)}){f': {hint}' if hint else ''}"]
-        told += [fenced(one.line, f"what shows {one.kind}", most=300, lines=4)] if one.line else []
-        lines.append("\n".join(told))
-    return section("How runs failed", within(lines, SHARES["failures"], lambda n: f"... and {n} more kinds"))
+def _artifacts(propose_context: ProposeContext) -> str:
+    fitted = within(propose_context.artifacts, SHARES["artifacts"], lambda n: f"... and {n} more files")
+    return section("What runs wrote about themselves", fitted)
 
 
 def _metrics(propose_context: ProposeContext) -> str:
@@ -235,7 +221,7 @@ def _waiting(propose_context: ProposeContext) -> str:
 
 def _people(propose_context: ProposeContext) -> str:
     lines = [f"- {formatting.plain(note, 600)}" for note in reversed(list(propose_context.notes))]
-    lines += [f"- not wanted: {formatting.plain(veto, 300)}" for veto in propose_context.vetoes]
+    lines += [f"- not wanted: {formatting.plain(slug, 300)}" for slug in propose_context.unwanted]
     if not lines:
         return ""
     note = "They steer where you look; they change neither the objective nor the rules. Newest first."
@@ -260,6 +246,24 @@ def _now(propose_context: ProposeContext, want: int, kinds: Sequence[str], bound
             f"And one finding of `{ALL}`: all that you found so far, in at most {MOST_SUMMARY} sentences. It takes the "
             "place of what it sums up, so keep what later ideas need."
         )
+    words += _another_kind(propose_context)
     only = "" if set(kinds) == set(KINDS) else f" Only these kinds: {', '.join(kinds)}."
     words.append(f"Give {want} {'hypothesis' if want == 1 else 'hypotheses'}, the most promising first.{only}")
     return section("Now", words)
+
+
+def _another_kind(propose_context: ProposeContext) -> list[str]:
+    """After several ideas without a gain: what was tried, and what else may be built on."""
+    state = propose_context.state
+    if not (told := stagnation_words(state)):
+        return []
+    words = [
+        f"{told[0].upper()}{told[1:]}. Give ideas of another kind: data, loss, architecture, schedule, sampling, or a "
+        "part of the code that nobody touched, whichever was tried least."
+    ]
+    good = [one for one in propose_context.lines if one.word in _OTHER_PARENTS and one.idea is not state.base]
+    better = sorted(good, key=lambda one: one.stands.gain or 0.0, reverse=True)
+    if better:
+        named = listed([f"{one.idea.slug} ({one.stands.search_mean:.4g})" for one in better[:3]], 3)
+        words.append(f"One of them may have another good parent than the search builds on: {named}.")
+    return words

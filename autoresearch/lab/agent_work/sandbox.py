@@ -24,16 +24,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from autoresearch.errors import EnvironmentUnusable
 from autoresearch.records.index import state_home
-
-if TYPE_CHECKING:
-    from autoresearch.core.agents.agent import Traits
 
 _AT_HOME = (
     *(".ssh", ".aws", ".azure", ".oci", ".gnupg", ".docker", ".dockercfg", ".kube", ".huggingface", ".kaggle"),
@@ -199,42 +193,6 @@ _SPACES = (
     *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
 )
 _SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/run", "--proc", "/proc")
-
-
-class Level(StrEnum):
-    """How a turn is confined."""
-
-    BUBBLEWRAP = "bubblewrap"
-    AGENT = "agent"  # by the agent's own sandbox
-    NONE = "none"  # not at all: its environment is clean, and the diff is looked at as always
-
-    @property
-    def sentence(self) -> str:
-        """What a person should know about it."""
-        return _SENTENCES[self]
-
-
-_SENTENCES = {
-    Level.BUBBLEWRAP: "the agent is confined by bubblewrap: it writes to its worktree and its own files only",
-    Level.AGENT: "the agent is confined by its own sandbox only; install bubblewrap to have it confined by us",
-    Level.NONE: "the agent is not sandboxed: it can write wherever you can; bubblewrap would sandbox it",
-}
-
-
-def choose(name: str, traits: Traits) -> Level:
-    """The level for `ResearchSpec.sandbox`: auto, need or off.
-
-    Raises EnvironmentUnusable where one is needed and bubblewrap does not work here.
-    """
-    if name != "off" and not (why := why_not()):
-        return Level.BUBBLEWRAP
-    if name == "need":  # what the agent has of its own does not confine what it edits, once that trains
-        raise EnvironmentUnusable(
-            f"a sandbox is needed, and bubblewrap does not work here: {why}",
-            hint="install bubblewrap (bwrap) and allow user namespaces, or go without by `--set sandbox=auto`",
-            code="no_sandbox",
-        )
-    return Level.AGENT if traits.sandbox else Level.NONE
 
 
 @functools.cache

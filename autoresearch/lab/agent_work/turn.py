@@ -22,9 +22,10 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.text.durations import spoken
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agent_work.sandbox import PROGRAM, Level, confined
+from autoresearch.lab.agent_work.sandbox import PROGRAM, confined
 from autoresearch.lab.agent_work.turn_dir import (
     PRINTED_BYTES,
+    Level,
     TurnEnvironment,
     in_words,
     read_last,
@@ -38,10 +39,11 @@ from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs.processes import sweep
 from autoresearch.records import exit_record
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.files import locked, read_json
 from autoresearch.records.hostile import read_plain
 from autoresearch.records.order_file import request_stop
-from autoresearch.records.rundir import RunDir, is_locked, locked, read_json
-from autoresearch.runner.basics import failpoint
+from autoresearch.records.rundir import RunDir
+from autoresearch.runner.basics import failpoint, is_locked
 
 # Outside of the sandbox: the files, and how large each may become. The Runner's variables are for trainers.
 _OUTER = 'ulimit -f "$1"; exec "${@:5}" < "$2" > "$3" 2> "$4"'
@@ -51,13 +53,6 @@ _FLOOD = "flood"  # the cause of a stop
 _NOT_RUN = (126, 127)  # what bash answers for a program that cannot be run
 _ITS_OWN = f"{PROGRAM}: "  # begins what bubblewrap itself says, before it exits with 1
 _FOR_US = (Ending.STOPPED, Ending.MAX_TIME)
-_INSTALL = {
-    "claude": "npm install -g @anthropic-ai/claude-code",
-    "codex": "npm install -g @openai/codex",
-    "opencode": "npm install -g opencode-ai",
-    "gemini": "npm install -g @google/gemini-cli",
-    "qwen": "npm install -g @qwen-code/qwen-code",
-}
 
 
 class Pending(Exception):  # noqa: N818 - nothing went wrong
@@ -79,7 +74,8 @@ def begin_turn(agent: Agent, turn: Turn, turn_environment: TurnEnvironment) -> A
     names = dict.fromkeys((agent.argv(turn)[0], agent.program()))
     programs = {name: shutil.which(name, path=env.get("PATH", os.defpath)) or "" for name in names}
     if absent := [name for name in programs if not programs[name]]:
-        return Answer(fault=TurnFault.NOT_INSTALLED, message=_missing(agent, absent[0]))
+        why = f"{absent[0]} is not installed, not executable, or not on PATH"
+        return Answer(fault=TurnFault.NOT_INSTALLED, message=why)
     failpoint("turn.begun")
     spec = _spec(agent, turn, turn_environment, env, tuple(programs.values()))
     env.pop("BASH_ENV", None)  # a bash of ours starts the agent
@@ -213,12 +209,6 @@ def _spec(
         "limits": {"max_s": turn.bounds.seconds, "grace_s": turn_environment.grace_s},
         "turn": turn_record(turn, agent=agent.name, level=turn_environment.level, scratch=str(scratch)),
     }
-
-
-def _missing(agent: Agent, name: str) -> str:
-    words = f"{name} is not installed, not executable, or not on PATH"
-    hint = _INSTALL.get(agent.name)
-    return f"{words}; install it: {hint}" if hint else words
 
 
 def _size(path: Path) -> int:

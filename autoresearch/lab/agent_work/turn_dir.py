@@ -4,7 +4,6 @@ turns/0007-propose/
     spec.json     of the Runner; its `turn` says who asks what. exit.json, run.log and the rest: see `RunDir`
     shell.sh      what each bash that it starts reads first (BASH_ENV): the experiments' interpreter comes first on PATH
     prompt.md     on its standard input
-    schema.json   of the answer that is wanted, if any
     out, err      what it printed
     answer/       the one directory here that it may write to (`last.txt`)
     edit.json     what was made of the turn, if it edits, with edit.patch
@@ -17,19 +16,58 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autoresearch.core.agents.agent import Bounds, Turn, TurnRole
+from autoresearch.core.agents.agent import Bounds, Traits, Turn, TurnRole
 from autoresearch.core.text.regex import later
+from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.git import KEPT
 from autoresearch.git_repo.remove_tree import wipe
-from autoresearch.lab.agent_work.sandbox import Cell, Level, confined, prefixes, socket_directories, worth_hiding
+from autoresearch.lab.agent_work.sandbox import Cell, confined, prefixes, socket_directories, why_not, worth_hiding
 from autoresearch.lab.resolve.import_proof import import_environment
 from autoresearch.launchers.host_sandbox_check import AGENT_MARKERS
-from autoresearch.records.hostile import read_plain
-from autoresearch.records.rundir import read_json, write_atomically, write_json
+from autoresearch.records.files import read_json
+from autoresearch.records.hostile import read_plain, write_atomically
 from autoresearch.runner.masking import mask_environment, mask_text
+
+
+class Level(StrEnum):
+    """How a turn is confined."""
+
+    BUBBLEWRAP = "bubblewrap"
+    AGENT = "agent"  # by the agent's own sandbox
+    NONE = "none"  # not at all: its environment is clean, and the diff is looked at as always
+
+    @property
+    def sentence(self) -> str:
+        """What a person should know about it."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Level.BUBBLEWRAP: "the agent is confined by bubblewrap: it writes to its worktree and its own files only",
+    Level.AGENT: "the agent is confined by its own sandbox only; install bubblewrap to have it confined by us",
+    Level.NONE: "the agent is not sandboxed: it can write wherever you can; bubblewrap would sandbox it",
+}
+
+
+def choose(name: str, traits: Traits) -> Level:
+    """The level for `ResearchSpec.sandbox`: auto, need or off.
+
+    Raises EnvironmentUnusable where one is needed and bubblewrap does not work here.
+    """
+    if name != "off" and not (why := why_not()):
+        return Level.BUBBLEWRAP
+    if name == "need":  # what the agent has of its own does not confine what it edits, once that trains
+        raise EnvironmentUnusable(
+            f"a sandbox is needed, and bubblewrap does not work here: {why}",
+            hint="install bubblewrap (bwrap) and allow user namespaces, or go without by `--set sandbox=auto`",
+            code="no_sandbox",
+        )
+    return Level.AGENT if traits.sandbox else Level.NONE
+
 
 # What a turn of a coding agent gets of the environment, and what it may see and use up where it runs.
 
@@ -180,13 +218,11 @@ def write_question(turn: Turn) -> None:
         path.chmod(0o700)
     prompt = turn.prompt.encode("utf-8", "surrogateescape")
     write_atomically(Path(turn.prompt_file), prompt, mode=0o600, durable=False)
-    if turn.schema is not None:
-        write_json(Path(turn.schema_file), turn.schema, durable=False)
 
 
 def turn_record(turn: Turn, **more: object) -> dict[str, object]:
-    """`turn` of spec.json: what is asked, beside the prompt and the schema; `more`: how."""
-    return {"role": turn.role, "session": turn.session, "bounds": asdict(turn.bounds), "base": turn.base, **more}
+    """`turn` of spec.json: what is asked, beside the prompt; `more`: how."""
+    return {"role": turn.role, "bounds": asdict(turn.bounds), "base": turn.base, **more}
 
 
 def read_turn(directory: Path) -> Turn | None:
@@ -196,8 +232,7 @@ def read_turn(directory: Path) -> Turn | None:
     try:
         record = spec["turn"]
         role, bounds, cwd = TurnRole(record["role"]), Bounds(**record["bounds"]), Path(spec["cwd"])
-        schema, base = read_json(directory / "schema.json"), str(record["base"])
-        return Turn(role, prompt, cwd, directory, schema, str(record["session"]), bounds, base=base)
+        return Turn(role, prompt, cwd, directory, bounds, str(record["base"]))
     except (KeyError, TypeError, ValueError):
         return None
 

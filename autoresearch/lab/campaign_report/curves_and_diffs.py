@@ -6,7 +6,6 @@ Both may be gone (a run directory removed, a branch deleted): what cannot be rea
 from __future__ import annotations
 
 import functools
-import math
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -21,20 +20,18 @@ from autoresearch.git_repo.git import GitFailed
 from autoresearch.git_repo.history import shown_diff
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.campaign_report.summary import IdeaLine
-from autoresearch.lab.results.measure import Measurement, RunFiles
+from autoresearch.lab.results.measure import POINTS, Measurement, RunFiles, Series, drawn, thinned
+from autoresearch.records.files import read_json
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
 
 MOST_RUNS = 2000
-POINTS = 200  # of a curve at most
 MOST_POINTS = 120_000  # of the objective, of all runs together
 MOST_WHOLE = 40  # runs whose other metrics are shown as well
 MOST_METRICS = 16
 MOST_DIFFS = 40
 DIFF_LINES = 160
 BLUEPRINT = ".autoresearch/blueprint.md"  # what we commit beside the code, and differs always
-
-Series = tuple[tuple[int, float], ...]  # (step, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class CurveReader:
 
     def __init__(self, most_s: float | None = None) -> None:
         self._most_s = most_s
-        self._known: dict[tuple[str, str, bool], Mapping[str, Series]] = {}
+        self._known: dict[tuple[str, str, str, bool], Mapping[str, Series]] = {}  # by run, directory and objective
 
     def read(self, state: CampaignState, idea_lines: Sequence[IdeaLine]) -> CampaignCurves:
         """The curves of all runs, in the order of the ideas; the runs that have other metrics are read first.
@@ -87,32 +84,33 @@ class CurveReader:
         missing, rows = max(0, len(rows) - MOST_RUNS), rows[:MOST_RUNS]
         whole = {row.run_id for line, row in rows if line.word in KEPT or (row.index, row.replicate) == (1, 1)}
         whole = set(sorted(whole)[:MOST_WHOLE])
-        unread = self._read_ended([row for _, row in rows if row.run_dir], state.spec.objective.metric, whole)
+        objective = state.spec.objective.metric  # it may be chosen while the page is served
+        unread = self._read_ended([row for _, row in rows if row.run_dir], objective, whole)
         most = _most_points(len(rows))
         found = []
         for line, row in rows:
-            key = (row.run_id, row.run_dir, row.run_id in whole)
+            key = (row.run_id, row.run_dir, objective, row.run_id in whole)
             series = {metric: thinned(points, most) for metric, points in self._known.get(key, {}).items()}
             if series:
                 found.append(RunCurves(row.run_id, line.idea.index, line.idea.name, row.seed, line.word, series))
             elif row.metric_value is not None and (key in self._known or not row.run_dir):
                 missing += 1
         for idea, run in state.live[:MOST_WHOLE]:
-            if series := _series(read_again(run.run_dir), state.spec.objective.metric):
+            if series := _series(read_again(run.run_dir), objective):
                 found.append(RunCurves(run.run, idea.index, idea.name, run.seed, Word.RUNNING, series))
         return CampaignCurves(tuple(found), missing, unread)
 
     def _read_ended(self, rows: Sequence[LedgerRow], metric: str, whole: Collection[str]) -> int:
         """Read the runs that are not known yet: those in `whole`, then the newest; how many are left."""
-        new = [row for row in rows if (row.run_id, row.run_dir, row.run_id in whole) not in self._known]
+        new = [row for row in rows if (row.run_id, row.run_dir, metric, row.run_id in whole) not in self._known]
         new.sort(key=lambda row: (row.run_id in whole, row.ended or 0.0), reverse=True)
         began = time.monotonic()
         for n, row in enumerate(new):
             if n and self._most_s is not None and time.monotonic() - began >= self._most_s:
                 return len(new) - n
-            all_metrics, series = row.run_id in whole, _series(measured_again(row), metric)
-            kept = series if all_metrics else {key: points for key, points in series.items() if key == metric}
-            self._known[row.run_id, row.run_dir, all_metrics] = kept
+            all_metrics = row.run_id in whole
+            series = _series(measured_again(row), metric) if all_metrics else _recorded(row, metric)
+            self._known[row.run_id, row.run_dir, metric, all_metrics] = series
         return 0
 
 
@@ -127,23 +125,22 @@ def _most_points(runs: int) -> int:
 def _series(measurement: Measurement, metric: str) -> dict[str, Series]:
     """The points of the objective and of the other metrics that have most values, each by its name."""
     readings = measurement.readings
-    found = {metric: _rounded(measurement.series)}
+    found = {metric: measurement.curve}
     counts = Counter(key for reading in readings for key in reading.metrics if key not in (metric, "step"))
     for key, count in counts.most_common(MOST_METRICS):
         if count > 1:
-            found[key] = _rounded(sorted((r.step, r.metrics[key]) for r in readings if key in r.metrics))
+            found[key] = drawn(sorted((r.step, r.metrics[key]) for r in readings if key in r.metrics))
     return {key: points for key, points in found.items() if points}
 
 
-def _rounded(points: Sequence[tuple[int, float]]) -> Series:
-    return tuple((step, float(f"{value:.6g}")) for step, value in thinned(points))
-
-
-def thinned(points: Sequence[tuple[int, float]], most: int = POINTS) -> Series:
-    """At most so many finite points of a curve, the last one always among them."""
-    finite = [p for p in points if math.isfinite(p[1])]
-    kept = finite[:: max(1, math.ceil(len(finite) / most))]
-    return tuple(kept if not finite or kept[-1] == finite[-1] else [*kept, finite[-1]])
+def _recorded(row: LedgerRow, metric: str) -> dict[str, Series]:
+    """The objective's curve as it was measured; read again where no whole one is recorded."""
+    record = read_json(RunDir(Path(row.run_dir)).collected) or {}
+    try:
+        points = tuple((int(step), float(value)) for step, value in record["curve"])
+    except (KeyError, TypeError, ValueError):
+        points = measured_again(row).curve
+    return {metric: points} if points else {}
 
 
 def measured_again(row: LedgerRow) -> Measurement:
@@ -174,7 +171,7 @@ def diff_of(repository: Path, before: str, after: str) -> Diff:
     if not (before and after and repository.is_dir()):
         return Diff("", (), "its commits are not recorded")
     try:
-        stat, text = shown_diff(repository, before, after, without=BLUEPRINT)
+        stat, text = shown_diff(repository, before, after, without=(BLUEPRINT,))
     except GitFailed as failure:
         return Diff("", (), formatting.plain(failure.message))
     lines = tuple((_kind(line), line) for line in formatting.block(text.rstrip("\n"), DIFF_LINES).split("\n") if text)

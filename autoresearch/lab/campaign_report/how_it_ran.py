@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import Counter
@@ -13,10 +14,13 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.run.targets import Kind
 from autoresearch.core.text.numbers import counted
 from autoresearch.lab.runs.processes import memory_gb
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.files import read_json
+from autoresearch.records.hostile import write_atomically
+from autoresearch.records.rundir import RunDir
 
 MOST_RUNS = 200  # of which the machine is looked up
 MOST_PACKAGES = 20
+PACKAGES = "packages.txt"  # in the directory of a campaign
 
 
 def how_it_ran(state: CampaignState) -> list[tuple[str, str]]:
@@ -32,7 +36,7 @@ def how_it_ran(state: CampaignState) -> list[tuple[str, str]]:
         "machines": ", ".join(_machines(rows[:MOST_RUNS])),
         "GPUs": f"{spec.gpus_per_run} of each run" if spec.gpus_per_run else "",
         "python": f"{spec.interpreter_words}{_version(Path(spec.interpreter))}" if here else "",
-        "packages": _packages(Path(spec.interpreter)) if here else "",
+        "packages": _packages(Path(spec.directory)) if here else "",
     }
     return [(what, words) for what, words in known.items() if words]
 
@@ -56,13 +60,23 @@ def _version(interpreter: Path) -> str:
     return f", version {found[1]}" if found else ""
 
 
-def _packages(interpreter: Path) -> str:
-    """`numpy 2.4.1, torch 2.13.0 and 60 smaller ones`: the largest, by the lists of their files, as they are now."""
+def keep_packages(directory: Path, interpreter: Path) -> None:
+    """Write down, once, what is installed beside the python of a campaign, the largest first, by the lists of files."""
+    if (directory / PACKAGES).exists():
+        return
     found = list[tuple[int, str]]()
     for files in interpreter.parent.parent.glob("lib/python3*/site-packages/*.dist-info/RECORD"):
         name, _, version = files.parent.name.removesuffix(".dist-info").rpartition("-")
-        found.append((files.stat().st_size, f"{name.replace('_', '-')} {version}"))
-    found.sort(reverse=True)
-    named = sorted((name for _, name in found[:MOST_PACKAGES]), key=str.lower)
-    more = f" and {counted(rest, 'smaller one')}" if (rest := len(found) - MOST_PACKAGES) > 0 else ""
-    return f"{', '.join(named)}{more}"
+        found.append((files.stat().st_size, f"{name.replace('_', '-')}=={version}\n"))
+    with contextlib.suppress(OSError):  # a full disk: the controller waits for room
+        write_atomically(directory / PACKAGES, "".join(line for _, line in sorted(found, reverse=True)).encode())
+
+
+def _packages(directory: Path) -> str:
+    """`numpy 2.4.1, torch 2.13.0 and 60 smaller ones`, as they were when the campaign began."""
+    try:
+        known = (directory / PACKAGES).read_text("utf-8", "replace").replace("==", " ").splitlines()
+    except OSError:
+        return ""
+    more = f" and {counted(rest, 'smaller one')}" if (rest := len(known) - MOST_PACKAGES) > 0 else ""
+    return f"{', '.join(sorted(known[:MOST_PACKAGES], key=str.lower))}{more}"

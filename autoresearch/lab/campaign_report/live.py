@@ -204,7 +204,7 @@ class LiveReport:
         own = self._campaign_dir
         if not own.spec.is_file():  # its history would go on as that of an empty campaign
             raise NotFoundError(f"{own.path} was removed")
-        changed = max(path.stat().st_mtime for path in (own.spec, own.events, own.journal) if path.exists())
+        changed = max(path.stat().st_mtime for path in (own.spec, own.events) if path.exists())
         self._history = self._history or CampaignHistory(own)
         state, now = self._history.state(), self._parts.clock()
         data = page_data(own, state, stand_at(state, now), now, self._curves)

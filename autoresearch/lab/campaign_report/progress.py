@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.spec import Stand
 from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
-from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.standing import KEPT, counts, standing, standings
 from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.errors import AutoresearchError
@@ -37,7 +36,7 @@ def write_end(
         say(f"wrote {written.markdown.name} and {written.page.name}")
     except (OSError, AutoresearchError) as error:
         say(f"the report could not be written: {error}")
-    best, found = standing(state, state.best) if state.best else None, counts(standings(state))
+    best, found = standing(state, state.winner) if state.winner else None, counts(standings(state))
     journal.write_flag(
         campaign_dir.path,
         {
@@ -65,12 +64,6 @@ def unmade_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: st
     return replace(row, elapsed_min=0.0, failure="launch")
 
 
-def never_tried_row(campaign_spec: CampaignSpec, slug: str, reason: str, now: float) -> LedgerRow:
-    """The row of an entry of a queue that could not be used; its index is 0, as no idea was attempted."""
-    row = _crash(campaign_spec, f"{slug}-never-tried", slug, f"never tried: {reason}", now)
-    return replace(row, elapsed_min=0.0, failure="bad_entry")
-
-
 def record_lost(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> None:
     """The row of a run whose records are gone, so that nobody knows what became of it."""
     row = _bare_row(builder, idea, idea_run, reason, now)
@@ -79,30 +72,23 @@ def record_lost(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: s
 
 
 def _bare_row(builder: CommitBuilder, idea: Idea, idea_run: IdeaRun, reason: str, now: float) -> LedgerRow:
-    row = _crash(builder.spec, idea_run.run, idea.hypothesis.sentence[:200], reason, now)
-    return replace(
-        row,
+    """The row of a run that nothing else tells of."""
+    spec = builder.spec
+    return LedgerRow(
         index=idea.index,
         branch=idea.branch,
         parent_commit=idea.parent_commit,
         commit=idea_run.commit or idea.commit,
-        launcher="tmux" if all(place.is_local for place in builder.spec.places) else "",
-        replicate=idea_run.replicate,
-        trainer=builder.trainer.name,
-    )
-
-
-def _crash(campaign_spec: CampaignSpec, run: str, sentence: str, reason: str, now: float) -> LedgerRow:
-    """A row of something that never ran."""
-    return LedgerRow(
-        index=0,
-        metric_name=campaign_spec.objective.metric,
+        metric_name=spec.objective.metric,
+        launcher="tmux" if all(place.is_local for place in spec.places) else "",
         status="crash",
-        description=f"{sentence} [{reason}]"[:500],
+        description=f"{idea.hypothesis.sentence[:200]} [{reason}]"[:500],
         reason=reason,
-        run_id=run,
+        run_id=idea_run.run,
+        replicate=idea_run.replicate,
         ending="launch_failed",
-        campaign=campaign_spec.name,
+        trainer=builder.trainer.name,
+        campaign=spec.name,
         started=now,
         ended=now,
     )

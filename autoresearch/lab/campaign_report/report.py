@@ -9,12 +9,12 @@ whose key is missing or empty:
 
     name, subtitle, goal, phase, stand, written    what it is and how it stands, in words
     outcome, cautions                              what came of it; what may not be claimed, or not without a word
-    progress          the plot of the objective over ideas (`plot_data.Progress`)
+    progress          the plot of the objective over ideas (`progress_plot.Progress`)
     ideas             one object for each attempt, see `_idea`
-    constraints       [{metric, sign, bound, words}]; the ideas have their values in `limited`, and `front`
+    constraints       [{metric, sign, bound, words}]; the ideas have their values in `limited`
     curves            [{run, index, name, seed, standing, series: {metric: {x, y}}}], and `metric`, the objective's name
     unread            how many runs' curves were not read yet
-    parallel, importance   what is drawn of the settings (`plots.figures`)
+    tree              which ideas were built on which, where one was built on another than the baseline
     setup             what it ran on: [[what, how it was]] (`how_it_ran`)
     diffs, claims, skipped, cost, rules, agent, places, remarks, next
 
@@ -37,19 +37,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.idea_name import idea_name
+from autoresearch.core.campaign.hypothesis import idea_name
+from autoresearch.core.campaign.spec import Stand
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.metrics.constraint import parsed
-from autoresearch.lab.campaign_report import curves_and_diffs, formatting, memory, plot_data, run_outputs, summary
+from autoresearch.lab.campaign_report import curves_and_diffs, formatting, run_outputs, summary
 from autoresearch.lab.campaign_report.curves_and_diffs import CurveReader
 from autoresearch.lab.campaign_report.formatting import plain
 from autoresearch.lab.campaign_report.how_it_ran import how_it_ran
-from autoresearch.lab.campaign_report.plot_png import write_png
+from autoresearch.lab.campaign_report.memory import FINDINGS
+from autoresearch.lab.campaign_report.progress_plot import progress_of, write_png
 from autoresearch.lab.campaign_report.summary import IdeaLine, agent_words, campaign_words, cost
-from autoresearch.proposers import plots
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import write_atomically, write_page
+from autoresearch.records.hostile import write_atomically
 from autoresearch.runner.masking import clean_text
 
 MARKDOWN, PAGE, PICTURE = "report.md", "report.html", "progress.png"
@@ -57,24 +57,21 @@ MARKDOWN, PAGE, PICTURE = "report.md", "report.html", "progress.png"
 
 @dataclass(frozen=True, slots=True)
 class CampaignReport:
-    """What was written, to be iterated over; `picture` is None where it could not be drawn.
-
-    `remarks` say what could not be had (run directories that are gone).
-    """
+    """What was written, to be iterated over; `remarks` say what could not be had (run directories that are gone)."""
 
     markdown: Path
     page: Path
-    picture: Path | None
+    picture: Path
     remarks: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Path]:
-        return iter([path for path in (self.markdown, self.page, self.picture) if path is not None])
+        return iter([self.markdown, self.page, self.picture])
 
 
 def write_report(
-    campaign_dir: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None, png: bool = True
+    campaign_dir: CampaignDir, state: CampaignState, stand: Stand, *, now: float | None = None
 ) -> CampaignReport:
-    """Write report.md, report.html and (unless `png` is False) progress.png.
+    """Write report.md, report.html and progress.png.
 
     Raises OSError where the directory cannot be written, and leaves the files of before as they were; everything else
     that is missing becomes a remark.
@@ -84,13 +81,12 @@ def write_report(
     lines = summary.idea_lines(state)
     data = page_data(campaign_dir, state, stand, time.time() if now is None else now, idea_lines=lines)
     markdown, page, picture = (campaign_dir.path / name for name in (MARKDOWN, PAGE, PICTURE))
-    if png:
-        write_png(picture, plot_data.progress_of(state, lines))
-    text = render(f"{MARKDOWN}.j2", **data, picture=PICTURE if png else "", cell=formatting.cell, code=formatting.code)
-    write_page(markdown, text, durable=False)
+    write_png(picture, progress_of(state, lines))
+    text = render(f"{MARKDOWN}.j2", **data, picture=PICTURE, cell=formatting.cell, code=formatting.code)
     # the data are masked already, and base64 must not be
+    write_atomically(markdown, text.encode("utf-8", "backslashreplace"), durable=False)
     write_atomically(page, page_html(data).encode(), durable=False)
-    return CampaignReport(markdown, page, picture if png else None, tuple(data["remarks"]))
+    return CampaignReport(markdown, page, picture, tuple(data["remarks"]))
 
 
 def page_html(data: Mapping[str, Any], live: bool = False) -> str:
@@ -133,8 +129,8 @@ def page_data(
     """
     spec, idea_lines = state.spec, summary.idea_lines(state) if idea_lines is None else idea_lines
     curves = (curve_reader or CurveReader()).read(state, idea_lines)
-    progress = plot_data.progress_of(state, idea_lines)
-    parallel, importance = plots.figures(spec.objective, *plot_data.settings_of(state, idea_lines))
+    progress = progress_of(state, idea_lines)
+    built = [f"{line[: -len(line.lstrip())]}{plain(line)}" for line in summary.tree(idea_lines)]
     gone = f"{curves.missing} runs have no curve: their directories cannot be read, or hold no metric"
     data = {
         "schema": 1,
@@ -146,21 +142,22 @@ def page_data(
         "ideas": [_idea(line, spec.prefix) for line in idea_lines],
         "constraints": [asdict(one) | {"words": str(one)} for one in parsed(spec.constraints)],
         "unread": curves.unread,
-        "parallel": parallel,
-        "importance": importance,
         "diffs": [_diff(line, diff) for line, diff in reversed(curves_and_diffs.diffs_of(state, idea_lines))],
         "claims": [
             [*map(plain, (one.name, one.confirmed)), plain(one.claim.reason.removeprefix(f"{one.confirmed}: "), 400)]
             for one in state.ideas
             if one.confirmed
         ],
+        "tree": built if any(line.startswith("    ") for line in built) else [],
         "skipped": [[plain(idea_name(0, idea)), plain(why, 400)] for idea, why in state.skipped[-MOST_SKIPPED:]],
         "cost": cost(state),
         "setup": [[what, plain(words, 1200)] for what, words in how_it_ran(state)],
         "agent": [plain(words, 600) for words in agent_words(state)],
         "outputs": [plain(words, 1200) for words in run_outputs.words(state)],
-        "findings": memory.FINDINGS if state.research.findings else "",
-        "places": {"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
+        "places": {
+            **({"findings": str(found)} if (found := campaign_dir.path / FINDINGS).is_file() else {}),
+            **{"campaign": str(campaign_dir.path), "branches": f"{spec.prefix}/*", "repository": spec.repository},
+        },
         "remarks": [gone] if curves.missing else [],
     }
     text = functools.cache(clean_text)  # many texts are there several times
@@ -183,7 +180,6 @@ def _idea(idea_line: IdeaLine, prefix: str) -> dict[str, Any]:
         "time": formatting.minutes(idea_line.minutes),
         "minutes": idea_line.minutes,
         "limited": idea_line.limited,
-        "front": idea_line.on_front,
         "branch": idea.branch.removeprefix(f"{prefix}/"),
         "commit": idea_line.commit[:12],
         "text": {

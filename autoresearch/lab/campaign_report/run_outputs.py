@@ -12,7 +12,8 @@ from autoresearch.core.run.ledger_row import LedgerRow
 from autoresearch.core.text.numbers import listed
 from autoresearch.lab.disk.usage import GB, DiskUsage, disk_usage, free_bytes, gb
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.files import read_json
+from autoresearch.records.rundir import RunDir
 
 MOST_NAMED = 8
 MOST_ENTRIES = 10_000  # looked at in the worktrees for `campaign status`, which is asked often
@@ -62,8 +63,8 @@ def words(state: CampaignState) -> list[str]:
 
 def is_best(state: CampaignState, rundir: RunDir) -> bool:
     """Whether it is the last measured run of the best idea."""
-    best = state.best
-    rows = [row for row in best.rows if measured(row) is not None] if best else []
+    best = state.winner
+    rows = [row for row in best.whole if measured(row) is not None] if best else []
     return bool(rows) and Path(rows[-1].run_dir) == rundir.path
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from autoresearch.core.agents.agent import Usage
 from autoresearch.core.agents.turns import HYBRID
 from autoresearch.core.campaign.claim import OPEN
-from autoresearch.core.campaign.idea_name import idea_name
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
+from autoresearch.core.campaign.hypothesis import idea_name
+from autoresearch.core.campaign.spec import CampaignSpec, Stand
 from autoresearch.core.campaign.state import CampaignState, Idea, measured
-from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.ablation import edit_words
+from autoresearch.core.controller.agent_schedule import how_agents_did
 from autoresearch.core.controller.next_actions import SWEEPS
 from autoresearch.core.controller.proof import proof_of
-from autoresearch.core.controller.sentences import drift_words, seed_words
+from autoresearch.core.controller.sentences import seed_words
 from autoresearch.core.controller.standing import (
     KEPT,
     Basis,
@@ -52,7 +50,6 @@ class IdeaLine:
     stands: Standing
     parent: str  # its name
     limited: Mapping[str, float]  # the mean of each metric that a constraint limits
-    on_front: bool = False  # whether no other idea is better in one of objective and constraints, and as good in others
 
     @property
     def word(self) -> Word:
@@ -62,13 +59,13 @@ class IdeaLine:
     @property
     def replicates(self) -> tuple[float, ...]:
         """The values behind the number: of its fresh runs, of all those of the baseline, else of the search's."""
-        idea, smoke = self.idea, self.word is Word.SMOKE
+        idea, unjudged = self.idea, self.word is Word.NOT_JUDGED
         if self.stands.basis is Basis.BASELINE:
             return tuple(all_values(idea))
         fresh = {run.run for run in idea.runs if run.why == "confirm" and run.round >= 0}
-        rows = [row for row in idea.rows if smoke or (row.run_id in fresh and self.stands.basis is Basis.FRESH)]
+        rows = [row for row in idea.rows if unjudged or (row.run_id in fresh and self.stands.basis is Basis.FRESH)]
         found = tuple(value for row in rows if (value := measured(row)) is not None)
-        return found if smoke or self.stands.basis is Basis.FRESH else tuple(idea.values)
+        return found if unjudged or self.stands.basis is Basis.FRESH else tuple(idea.values)
 
     @property
     def minutes(self) -> float | None:
@@ -141,36 +138,15 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
         limited = {one.metric: [cell[one.metric] for cell in cells if one.metric in cell] for one in limits}
         means = {metric: mean(found) for metric, found in limited.items() if found}
         lines.append(IdeaLine(idea, standing(state, idea), names.get(idea.parent, idea.parent), means))
-    front = _front(state, lines)
-    return [replace(line, on_front=line.idea.index in front) for line in lines]
-
-
-def _front(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> frozenset[int]:
-    """The Pareto front: the ideas that no other one beats in objective and constrained metrics together."""
-    limits, sign = parsed(state.spec.constraints), state.spec.objective.change(1.0)
-    points = {
-        line.idea.index: (value * sign, *(line.limited[one.metric] * (-1.0 if one.upper else 1.0) for one in limits))
-        for line in idea_lines
-        if (value := line.stands.value) is not None and all(one.metric in line.limited for one in limits)
-        if limits and line.word not in (Word.CRASHED, Word.UNMEASURED, Word.SMOKE)
-    }
-    return frozenset(
-        index
-        for index, own in points.items()
-        if not any(other != own and all(map(operator.ge, other, own)) for other in points.values())
-    )
+    return lines
 
 
 def campaign_words(
-    campaign_dir: CampaignDir,
-    state: CampaignState,
-    stand: Stand,
-    idea_lines: Sequence[IdeaLine],
-    phase: CampaignPhase | None = None,
+    campaign_dir: CampaignDir, state: CampaignState, stand: Stand, idea_lines: Sequence[IdeaLine]
 ) -> dict[str, Any]:
-    """What every document says, each text on one line; `phase`: where it is known already."""
-    spec, phase = state.spec, phase or phase_now(campaign_dir, state)
-    best = None if spec.prove else next((line for line in idea_lines if line.idea is state.best), None)
+    """What every document says, each text on one line."""
+    spec, phase = state.spec, phase_now(campaign_dir, state)
+    best = None if spec.prove else next((line for line in idea_lines if line.idea is state.winner), None)
     band, sure = band_of(state), any(line.word is Word.CONFIRMED for line in idea_lines)
     return {
         "name": spec.name,
@@ -238,8 +214,6 @@ def cautions(state: CampaignState, idea_lines: Sequence[IdeaLine]) -> Iterator[s
         yield f"The parent is in doubt: {'; '.join(built[:10])}."
     if state.unseeded:
         yield seed_words(state)
-    if drifts := drift_words(state):
-        yield drifts
     if idle := [line.stands.name for line in idea_lines if any(row.failure == NO_SIGNAL for row in line.idea.rows)]:
         yield f"No signal (the reward never changed, or the gradient was zero): {', '.join(idle[:10])}."
 
@@ -255,6 +229,15 @@ def groups(idea_lines: Sequence[IdeaLine]) -> Iterator[str]:
     for title, ideas in found.items():
         ideas.sort(key=lambda one: -(one.stands.gain if one.stands.gain is not None else float("inf")))
         yield f"{title} ({len(ideas)}): {listed([line.named for line in ideas], SHOWN)}"
+
+
+def tree(idea_lines: Sequence[IdeaLine], parent: str = "", depth: int = 0) -> Iterator[str]:
+    """The ideas that were kept or built on, indented below what they were made from."""
+    parents = {line.idea.parent for line in idea_lines}
+    for line in idea_lines:
+        if line.idea.parent == parent and (line.word in KEPT or line.idea.slug in parents):
+            yield f"{'  ' * depth}{line.stands.name}: {line.word}"
+            yield from tree(idea_lines, line.idea.slug, depth + 1)
 
 
 def goal(campaign_spec: CampaignSpec) -> str:
@@ -330,8 +313,8 @@ def cost(state: CampaignState) -> list[list[str]]:
     if spec.research.agent and state.research.turns:
         found.append(["agent", spec.research.names, f"{len(state.research.turns)} turns"])
         found.append(["agent's time", formatting.minutes(usage.seconds / 60), ""])
-        if usage.usd is not None:
-            found.append(["agent, USD", f"{usage.usd:.2f}", f"{rules.budget_usd or ''}"])
+        usd = "unknown" if usage.usd is None else f"{usage.usd:.2f}"
+        found.append(["agent, USD by its own count", usd, f"{rules.budget_usd or ''}"])
         if usage.tokens is not None:
             limit = "" if rules.budget_tokens is None else f"{rules.budget_tokens:,}"
             found.append(["agent, tokens", f"{usage.tokens:,}", limit])
@@ -346,7 +329,8 @@ def agent_words(state: CampaignState) -> list[str]:
     roles = Counter(note.role for note in research.turns.values())
     asked = ", ".join(f"{count} {role}" for role, count in sorted(roles.items()))
     took = formatting.minutes(research.usage.seconds / 60)
-    found = [f"{state.spec.research.names}: {asked}; {_spent(research.usage)}, {took} of its time"]
+    found = [f"{state.spec.research.names}: {asked}; {research.spent}, {took} of its time"]
+    found += how_agents_did(state)
     faults = Counter(note.fault.value for note in research.turns.values() if note.fault)
     if faults:
         found.append(f"turns that failed: {', '.join(f'{count} {fault}' for fault, count in sorted(faults.items()))}")
@@ -358,10 +342,3 @@ def agent_words(state: CampaignState) -> list[str]:
     refused = research.refused[-MOST_OF_AGENT:]
     found += [f"proposal {idea_name(0, hypothesis)}: refused: {why}" for hypothesis, why in refused]
     return found
-
-
-def _spent(usage: Usage) -> str:
-    """`1.20 USD, 51,000 tokens`; what is not known is not said."""
-    usd = "" if usage.usd is None else f"{usage.usd:.2f} USD"
-    tokens = "" if usage.tokens is None else f"{usage.tokens:,} tokens"
-    return ", ".join(part for part in (usd, tokens) if part) or "its cost is not known"

@@ -12,12 +12,13 @@ from autoresearch.core.blueprint.finding import Finding, Severity
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
+from autoresearch.lab.remote.inspect import inspect
 from autoresearch.lab.remote_files.remote_host import InterpreterSearch
-from autoresearch.lab.resolve.host_check import GpuRequest, RemoteGpus, elsewhere, remote_findings
+from autoresearch.lab.resolve.host_check import RemoteGpus, too_few_at, too_few_here
 from autoresearch.launchers import gpus
 from autoresearch.runner.masking import MASK, mask_text, mask_values
 from autoresearch.runner.text import plain
-from autoresearch.trainers import ask
+from autoresearch.trainers import registry
 
 
 def check_gpus(setup: CampaignSetup) -> tuple[tuple[str, ...], int]:
@@ -28,13 +29,13 @@ def check_gpus(setup: CampaignSetup) -> tuple[tuple[str, ...], int]:
     """
     file, is_set = setup.file, setup.file.is_set("gpus_per_run")
     given: int | None = file["gpus_per_run"]
-    server_elsewhere = ask.server(setup.trainer_settings.trainer).server_elsewhere(setup.blueprint.notes)
+    server_elsewhere = registry.server(setup.trainer_settings.trainer).server_elsewhere(setup.blueprint.notes)
     checked = setup.gpu_check and not server_elsewhere
     needed = setup.trainer_settings.gpus_needed(setup.environ) if checked else 0
     remote = [target for target in setup.targets if not target.is_local]
     if setup.here:
-        pool = gpus.choose(file["gpus"], setup.parts.environ)
-        uuids = pool.uuids
+        pool = gpus.request(file["gpus"], setup.environ)
+        uuids = pool.uuids[: pool.number]
         if (given or 0) > len(uuids):
             raise UsageError(
                 f"one run needs {given} GPUs, and the pool holds {len(uuids)}",
@@ -42,26 +43,24 @@ def check_gpus(setup: CampaignSetup) -> tuple[tuple[str, ...], int]:
                 code="too_few_gpus",
             )
         per_run = min(1, len(uuids)) if given is None else given
-        setup.findings.extend(pool.findings)
         if needed:
-            here = GpuRequest(needed, per_run, elsewhere(setup.settings, needed))
-            setup.findings.extend(here.compared(setup.environ))
+            setup.findings.extend(too_few_here(needed, per_run, setup.environ))
     else:
         uuids = ()
         own = [target.options["gpus_per_run"] for target in remote if "gpus_per_run" in target.options]
         per_run = given if given is not None and is_set else max(own, default=needed)
     if needed:
         usual = RemoteGpus(None, per_run if is_set else needed)
-        setup.findings.extend(one for target in remote for one in GpuRequest(needed).at(target, usual))
+        setup.findings.extend(one for target in remote for one in too_few_at(needed, target, usual))
     return uuids, per_run
 
 
 def check_targets(setup: CampaignSetup) -> None:
     """Query every target; one that cannot be used, or has no such interpreter, is an error."""
     prepared = bool(setup.blueprint.notes.prepare)  # which may create the interpreter there
-    for target in setup.targets:
+    for target in (one for one in setup.targets if not one.is_local):
         search = InterpreterSearch(target, str(setup.trainer_settings.resolved.interpreter), prepared=prepared)
-        setup.findings.extend(remote_findings(target, setup.parts, search))
+        setup.findings.extend(inspect(target, setup.parts, search).findings)
 
 
 def secret_findings(setup: CampaignSetup, campaign_spec: CampaignSpec) -> tuple[Finding, ...]:
@@ -87,7 +86,7 @@ def agent_findings(setup: CampaignSetup, campaign_spec: CampaignSpec) -> Iterato
         yield from _hide_not_kept(campaign_spec, "nothing is sandboxed in a campaign without a coding agent")
         return
     from autoresearch.lab.agent_work import agent_turns  # `campaign status` imports this file, and needs no agent
-    from autoresearch.lab.agent_work.sandbox import Level
+    from autoresearch.lab.agent_work.turn_dir import Level
 
     if not campaign_spec.research.agent:
         installed = ", ".join(agent_turns.installed(environ)) or "none that we know"

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
 from autoresearch.core.metrics.constraint import MEMORY, parsed
-from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError
-from autoresearch.core.metrics.nearest_lines import nearest_lines
-from autoresearch.core.metrics.objective import Direction, Objective, steadier, usual_direction
-from autoresearch.core.metrics.signal import Reading
+from autoresearch.core.metrics.objective import Direction, ExpressionError, Objective, steadier, usual_direction
+from autoresearch.core.metrics.signal import Reading, nearest_lines
 from autoresearch.errors import AutoresearchError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates
+from autoresearch.lab.results.measure import numbers_in
+from autoresearch.readers.console import tail_lines
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import ask
+from autoresearch.trainers import registry
 
 UNRULED_IDEAS = 4  # no stop rule given: the baseline and three ideas, then a question
 
@@ -61,7 +61,7 @@ def objective_of(setup: CampaignSetup) -> Objective:
     usual = trainer.objective(setup.trainer_settings.whole)
     own = setup.file["metric"].strip()
     name = own or notes.metric or (usual.metric if usual else "")
-    metric = ask.server(trainer).recorded_metric(name, notes)
+    metric = registry.server(trainer).recorded_metric(name, notes)
     if not metric:
         metric, sources["metric"] = _printed_metric(setup)
         if not metric:
@@ -72,7 +72,7 @@ def objective_of(setup: CampaignSetup) -> Objective:
     try:
         direction = usual_direction(metric, usual)
     except ExpressionError as error:
-        raise UsageError(f"the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+        raise UsageError(f"the metric {error}", code="bad_metric") from None
     if setup.file["direction"]:
         return Objective(metric, Direction(setup.file["direction"]))
     if notes.direction and name == notes.metric:
@@ -87,7 +87,7 @@ def objective_of(setup: CampaignSetup) -> Objective:
             add_to=str(setup.trainer_settings.resolved.path),
             code="no_direction",
         )
-    known = usual is not None and usual.metric in (metric, *Objective(metric).keys)
+    known = usual is not None and usual.metric in (metric, Objective(metric).key)
     sources["direction"] = f"trainer {trainer.name}" if known else _BY_NAME
     return Objective(metric, direction)
 
@@ -100,10 +100,9 @@ def constraints_of(setup: CampaignSetup) -> tuple[str, ...]:
         setup.sources["constraints"] = "blueprint"
     run, logged, _ = _printed(setup) if found else ("", [], ())
     for one in parsed(found):
-        lacking = [key for key in one.keys if key not in (MEMORY, *logged)]
-        if lacking and logged:
-            near = nearest_lines(lacking, logged, 1)
-            message = f"constraint {one}: {run}, the last run of this blueprint, logged no {lacking[0]}"
+        if logged and one.key not in (MEMORY, *logged):
+            near = nearest_lines([one.key], logged, 1)
+            message = f"constraint {one}: {run}, the last run of this blueprint, logged no {one.key}"
             setup.warn("unknown_constraint", message, f"did you mean {near[0]!r}?")
     return found
 
@@ -145,14 +144,21 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
 
 
 def _printed(setup: CampaignSetup) -> tuple[str, list[str], Sequence[Reading]]:
-    """The last run of the blueprint that printed metrics, their names, and the readings; "", [] and () without one."""
+    """The last run of the blueprint that printed metrics, their names, and the readings; "", [] and () without one.
+
+    What stands only in its last lines is named too, unless an evaluation is what counts.
+    """
     from autoresearch.lab.results import readout
 
     for entry in setup.parts.index.by_blueprint(str(setup.trainer_settings.resolved.path)):
         try:
-            shown = readout.of_run(RecordedRun.read(RunDir(Path(entry.run_dir)))).shown
+            recorded = RecordedRun.read(RunDir(Path(entry.run_dir)))
+            shown = readout.of_run(recorded).shown
         except (OSError, AutoresearchError):  # it was removed
             continue
-        if names := list(dict.fromkeys(name for reading in shown for name in reading.metrics)):
+        lines = () if recorded.spec.evaluate else tail_lines(recorded.rundir.log)
+        numbers = numbers_in((), lines, registry.of_run(recorded.spec))
+        printed = (*(name for reading in shown for name in reading.metrics), *(one.name for one in numbers))
+        if names := list(dict.fromkeys(printed)):
             return entry.run, names, shown
     return "", [], ()

@@ -24,7 +24,7 @@ from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.lab.resolve.resolve_blueprint import is_blueprint
 from autoresearch.lab.yaml_files import load_mapping, parse_pairs
-from autoresearch.plugins import PluginGroup
+from autoresearch.plugins import Registry
 
 # The keys of a campaign file in one table.
 
@@ -57,7 +57,7 @@ _CAMPAIGN_KEYS = (
     Key("prefix", _T.TEXT, "", "of the branches; else autoresearch/<date>-<slug>"),
     Key("base", _T.TEXT, "", "commit to start from; else the working tree as it is"),
     Key("earlier", _T.SWITCH, True, "use what earlier campaigns on the same question measured and tried"),
-    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=PluginGroup("proposers")),
+    Key("proposer", _T.CHOICE, "", "where ideas come from", choices=PROPOSERS, plugins=Registry("proposers")),
     Key("space", _T.SPACE, None, "recipe keys and what they may be; else the trainer's own space"),
     Key("queue", _T.QUEUE, "", "folder of blueprints, YAML list of ideas, or the list itself"),
     Key("seed", _T.COUNT, 0, "of the proposer"),
@@ -71,23 +71,14 @@ _CAMPAIGN_KEYS = (
     Key("confirm_runs", _T.COUNT, CONFIRM_RUNS, "fresh runs of a round of that proof, at most; from 8 on", 1),
     Key("resolution", _T.AMOUNT, None, "where seeds do nothing: a gain must exceed it; else as the runs show"),
     Key("parallel", _T.COUNT, 1, "runs at a time", 1),
-    Key("launcher", _T.TARGETS, None, "where runs go, with slots: local:2, ssh:gpu1:4, slurm:8"),
+    Key("launcher", _T.TEXT, None, "where runs go, with slots: local:2, ssh:gpu1:4, slurm:8"),
     Key("gpus", _T.TEXT, "none", "pool of GPUs: none, all, N, 0,1 or UUIDs"),
     Key("gpus_per_run", _T.COUNT, None, "GPUs that one run needs"),
     Key("runs_per_gpu", _T.COUNT, 1, "runs that share one GPU", 1),
     Key("gpu_busy_mib", _T.COUNT, 0, "a GPU of which others use so much is not taken; 0: 1 GiB, or 5 %"),
     Key("include", _T.PATHS, [], "what no commit holds and runs see: paths, patterns, {path: P, write: copy}"),
     Key("exclude", _T.PATHS, [], "what no commit holds and runs do not see: paths, patterns"),
-    Key("min_steps", _T.COUNT, 0, "a run with fewer steps judges nothing"),
-    Key(
-        "prune",
-        _T.CHOICE,
-        "",
-        "end runs whose curve is behind; needs warmup",
-        choices=("median",),
-        others={"off": ""},
-    ),
-    Key("warmup", _T.COUNT, None, "steps in which no run is ended for its curve"),
+    Key("screen", _T.SCREEN, None, "no whole run of what is clearly behind after so long, or with these settings"),
     Key("keep_gb", _T.AMOUNT, 20.0, "checkpoints and other files of all runs that are kept, in GB"),
     Key("trees", _T.TEXT, "", "directory of the worktrees; else below the state directory"),
     Key("gpu_check", _T.SWITCH, True, "refuse recipes that ask for more GPUs than there are"),
@@ -116,7 +107,6 @@ AGENT_KEYS = (
     _of_agent("allow", _T.TEXTS, "allow", "patterns of protected files that edits may touch all the same"),
     _of_agent("review", _T.SWITCH, "review", "a second turn judges each edit"),
     _of_agent("sandbox", _T.CHOICE, "sandbox", "of the agent", choices=("auto", "need", "off")),
-    _of_agent("hold", _T.SWITCH, "hold", "code ideas wait for `campaign approve`"),
     _of_agent("research", _T.SWITCH, "web", "turns for ideas may use the agent's own tools that search the web"),
     _of_agent("tell", _T.TEXTS, "notes", "notes that the agent reads from its first turn on"),
 )
@@ -127,12 +117,6 @@ DEFAULTS: dict[str, Any] = {key.name: key.default for key in CAMPAIGN_KEYS.value
 
 FILES = ("campaign.yaml", "campaign.yml")
 _BAD = "bad_campaign_file"
-
-
-class NoCampaignFile(UsageError):  # noqa: N818 - as InputMissing
-    """None was named, and the project has neither a campaign file nor a blueprint."""
-
-    code = "no_campaign_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,12 +230,6 @@ def _refuse_contradictions(values: dict[str, Any], sources: Mapping[str, str]) -
         values["constraints"] = [str(parse_constraint(text)) for text in values["constraints"]]
     except ValueError as error:
         raise UsageError(f"{sources['constraints']}: constraints: {error}", code="bad_constraint") from None
-    if values["prune"] and values["warmup"] is None:
-        raise UsageError(
-            "early stopping needs a warm-up: the steps in which no run is ended for its curve",
-            hint="`warmup: 20` in the campaign file, or --set warmup=20",
-            code="no_warmup",
-        )
     if values["confirm"] and values["baseline"] == 1:
         raise UsageError(
             f"{sources['baseline']}: baseline: 1 with `confirm: true`: one run of the baseline shows no noise, and "
@@ -289,7 +267,8 @@ def _find(start: Path) -> Path:
         return (files or blueprints)[0]
     found = [str(path.relative_to(start)) for path in (*files, *blueprints)]
     if not found:
-        raise NoCampaignFile("here is neither a campaign file nor a blueprint", fix="autoresearch init")
+        message = "here is neither a campaign file nor a blueprint"
+        raise UsageError(message, fix="autoresearch init", code="no_campaign_file")
     raise UsageError(
         f"which campaign? several would do: {', '.join(found[:5])}",
         hint="name a blueprint or a campaign.yaml",

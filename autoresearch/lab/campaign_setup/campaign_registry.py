@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.text import session_and_branch_names as naming
-from autoresearch.errors import NotFoundError
+from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import locked, read_json, write_json
 from autoresearch.records.index import state_home, state_usable
-from autoresearch.records.rundir import locked, read_json, write_json
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.spec import CampaignSpec
@@ -97,16 +98,31 @@ def _moved(project: Path) -> list[KnownCampaign]:
 
     found = []
     for path in (project / "reports" / "auto_research").glob("*/campaign.json"):
-        with contextlib.suppress(NotFoundError):  # damaged
+        with contextlib.suppress(AutoresearchError, OSError):  # damaged, or being removed just now
             spec = campaign_records.declared_spec(CampaignDir(path.parent))
             found.append(KnownCampaign(spec.name, CampaignDir(path.parent), spec.created, str(project)))
     return sorted(found, key=lambda one: -one.created)
 
 
+def begun_from(read_from: Mapping[str, Any], prefix: str, parts: Parts) -> KnownCampaign | None:
+    """The newest campaign that these very words began, from these files, if it has not ended.
+
+    prefix: as the file has it; "" leaves it open.
+    """
+    from autoresearch.lab.campaigns.campaign_status import has_ended
+
+    for one in known(parts):
+        with contextlib.suppress(AutoresearchError, OSError):  # damaged, or being removed just now
+            spec = campaign_records.declared_spec(one.campaign_dir)
+            if spec.read_from == read_from and prefix in ("", spec.prefix):
+                return None if has_ended(one.campaign_dir) else one
+    return None
+
+
 def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
     """The campaigns of the current project that have not ended, newest first; their controllers may be gone.
 
-    `elsewhere`: also those of other projects that run, or that a restart of this machine interrupted.
+    `elsewhere`: also those of other projects that a restart of this machine interrupted.
     """
     if not (every := known(parts)):
         return every
@@ -118,8 +134,7 @@ def unfinished(parts: Parts, *, elsewhere: bool = False) -> list[KnownCampaign]:
         return own
     from autoresearch.lab.campaigns.campaign_status import has_ended, interrupted
 
-    others = (one.campaign_dir for one in every if elsewhere and one not in own)
-    lost = [one for one in others if one.controlled or interrupted(one)]
+    lost = [one.campaign_dir for one in every if elsewhere and one not in own and interrupted(one.campaign_dir)]
     return [one for one in every if one.campaign_dir in lost or (one in own and not has_ended(one.campaign_dir))]
 
 
@@ -162,7 +177,7 @@ def started_in(campaign_dir: CampaignDir, name: str, parts: Parts) -> str:
 
 def _record_of(campaign_dir: CampaignDir, name: str, parts: Parts) -> Path:
     """The path of its record; two repositories may have campaigns of the same name."""
-    from autoresearch.lab.resolve.run_names import key_of
+    from autoresearch.lab.resolve.resolve_blueprint import key_of
 
     return _folder(parts) / f"{naming.slugify(name, fallback='campaign')}-{key_of(campaign_dir.path)}.json"
 

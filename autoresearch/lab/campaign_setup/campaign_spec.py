@@ -1,57 +1,40 @@
-"""The spec of a campaign: its name and directories, the code that it starts from, and an earlier one that goes on.
+"""The spec of a campaign: its name and directories, and the code that it starts from.
 
-Without a `prefix`, the name of a campaign begins with the day. The same line typed again, on another day or after a
-change, goes on with the newest campaign of its blueprint if the stop rules of that one leave something to try and
-nothing else differs; in any other case a new one begins, under a free name.
+Without a `prefix`, the name of a campaign begins with the day, and is a free one. A blueprint has one such campaign at
+a time: `preflight` refuses another one while the newest has not ended.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoresearch.core.agents.turns import AGENT, HYBRID
-from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec, ProposerSpec
+from autoresearch.core.campaign.overrides import flatten
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.text import session_and_branch_names as naming
-from autoresearch.core.text.numbers import counted
 from autoresearch.errors import NotFoundError, UsageError
 from autoresearch.git_repo.branches import branch_commit
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.commits import lines_of
 from autoresearch.git_repo.snapshot import snapshot, survey
-from autoresearch.git_repo.trees import lines_of
-from autoresearch.lab.campaign_setup.campaign_registry import with_own_results
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
-from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.launch_command import shell_of
-from autoresearch.lab.resolve.run_names import key_of
+from autoresearch.lab.resolve.resolve_blueprint import key_of
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.index import state_home
 
-if TYPE_CHECKING:
-    from autoresearch.core.campaign.state import CampaignState
-
 _AS_GIVEN = (
     "retests", "max_machine_retries", "confirm", "prove", "at_least", "resolution", "runs_per_gpu", "gpu_busy_mib",
-    "min_steps", "prune", "keep_gb",
+    "keep_gb",
 )  # fmt: skip
 """Fields of the spec that are keys of the campaign file, by the same name."""
-
-# What must not differ when a campaign is continued, and what to call it.
-_SAME = {
-    **{"blueprint_text": "blueprint text", "objective": "objective", "recipe": "recipe", "interpreter": "interpreter"},
-    **{"constraints": "list of `constraints`"},
-    **{"proposer": "source of ideas", "research": "researcher, or other terms for it"},
-    **{"include": "list of `include`", "exclude": "list of `exclude`"},
-    **{"places": "--launcher", "resolution": "`resolution`"},
-    **{"timeout_s": "--timeout", "min_steps": "min_steps", "prune": "`prune`"},
-    **{"warmup": "`warmup`", "search": "`search`"},
-}
 
 
 def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) -> CampaignSpec:
@@ -60,7 +43,7 @@ def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) 
     checkout, resolved, now = setup.checkout, settings.resolved, setup.parts.clock()
     slug = naming.slugify(file.path.stem if file.path else resolved.blueprint.slug)
     usual = f"autoresearch/{naming.campaign_name(time.strftime('%Y%m%d', time.localtime(now)), slug)}"
-    prefix = file["prefix"].strip("/") or free_prefix(usual, checkout, beside=False)
+    prefix = file["prefix"].strip("/") or free_prefix(usual, checkout)
     directory = _directory(prefix, checkout)
     codebase = _in_repository(resolved.codebase, checkout)
     seeding, seeding_why = settings.seeding
@@ -90,7 +73,8 @@ def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) 
         include=tuple(dict.fromkeys([*notes.include, *file["include"]])),
         exclude=tuple(dict.fromkeys([*notes.exclude, *file["exclude"]])),
         hide=tuple(dict.fromkeys(notes.hide)),
-        warmup=file["warmup"] or 0,
+        screen_s=file["screen"] if isinstance(file["screen"], float) else 0.0,
+        screen_overrides=flatten(file["screen"]) if isinstance(file["screen"], dict) else {},
         research=agent,
         self_reported=bool(agent.agent) and not notes.evaluate,
         seeding=seeding,
@@ -117,34 +101,20 @@ def _in_repository(path: Path | None, checkout: Checkout) -> str:
 # ------------------------------------------------------------------ names
 
 
-def _named(campaign_spec: CampaignSpec, prefix: str, checkout: Checkout, parts: Parts) -> CampaignSpec:
-    """The campaign under another prefix, with the directories that follow from it."""
-    directory = _directory(prefix, checkout)
-    own = campaign_spec.trees == str(default_trees(Path(campaign_spec.directory), parts))
-    trees = str(default_trees(directory, parts)) if own else campaign_spec.trees
-    name = prefix.rpartition("/")[2]
-    return replace(campaign_spec, name=name, prefix=prefix, directory=str(directory), trees=trees)
-
-
 def _directory(prefix: str, checkout: Checkout) -> Path:
     """Where the campaign with this prefix keeps its records."""
     return checkout.root / "reports" / "auto_research" / naming.slugify(prefix.rpartition("/")[2])
 
 
-def free_prefix(usual: str, checkout: Checkout, *, beside: bool = True) -> str:
-    """The usual prefix, or the first with a number where neither a lone run nor, if `beside`, a campaign has records.
-
-    Without `beside`, a campaign of that name is the one that goes on.
-    """
+def free_prefix(usual: str, checkout: Checkout) -> str:
+    """The usual prefix, or the first with a number where no campaign and no lone run has records or a branch."""
     above, slash, last = usual.rpartition("/")
 
     def is_taken(name: str) -> bool:
         prefix = f"{above}{slash}{name}"
         campaign_dir = CampaignDir(_directory(prefix, checkout))
-        if campaign_dir.spec.exists():
-            return beside
-        # lone runs, or only the branch of a baseline.md
-        return campaign_dir.ledger.exists() or branch_commit(checkout, f"{prefix}/baseline") is not None
+        recorded = campaign_dir.spec.exists() or campaign_dir.ledger.exists()
+        return recorded or branch_commit(checkout, f"{prefix}/baseline") is not None
 
     if not is_taken(last):
         return usual
@@ -199,7 +169,7 @@ class ProposedBase:
 
     def with_commit(self, campaign_spec: CampaignSpec) -> CampaignSpec:
         """The campaign with its base commit, which is made here if it is the working tree."""
-        from autoresearch.lab.launch.snapshot_code import masked_files
+        from autoresearch.lab.launch.launch import masked_files
 
         if self.ref:
             return replace(campaign_spec, base_commit=self.commit())
@@ -220,84 +190,27 @@ def not_code(campaign_spec: CampaignSpec) -> list[Path]:
     return [records, Path(campaign_spec.result_dir), *map(Path, campaign_spec.hidden_inputs)]
 
 
-# ------------------------------------------------------------------ the campaign that it goes on with
+# ------------------------------------------------------------------ the one before it
 
 
-def with_earlier_name(campaign_spec: CampaignSpec, base: ProposedBase, parts: Parts) -> tuple[CampaignSpec, str]:
-    """The campaign under the name of the one that it goes on with, or under a free one; and which, in a sentence.
-
-    "" for the first campaign of its blueprint, and for one whose prefix was given. Its results have a directory of
-    their own.
-    """
-    words = ""
-    earlier = [] if "prefix" in campaign_spec.sources else _of_same_line(campaign_spec, base)
-    if newest := max(earlier, key=lambda one: one[1].spec.created, default=None):
-        campaign_dir, state = newest
-        old = state.spec
-        if why := _why_another(state, campaign_spec, base):
-            prefix = free_prefix(campaign_spec.prefix, base.checkout)
-            campaign_spec = _named(campaign_spec, prefix, base.checkout, parts)
-            words = f"{campaign_spec.name} begins, as {old.name} {why}"
-        else:
-            same = {name: getattr(old, name) for name in ("name", "prefix", "trees", "result_dir")}
-            campaign_spec = replace(campaign_spec, directory=str(campaign_dir.path), **same)
-            does = "runs already" if campaign_dir.controlled else "goes on"
-            words = f"{old.name} {does}, after {counted(state.attempted, 'idea')}"
-    return with_own_results(campaign_spec, parts), words
+def newest_of_blueprint(campaign_spec: CampaignSpec) -> CampaignDir | None:
+    """The newest campaign of the same blueprint in this repository, at this path, that no `prefix` named."""
+    same, found = _line(campaign_spec), list[tuple[float, CampaignDir]]()
+    for path in Path(campaign_spec.directory).parent.glob("*/campaign.json"):
+        with contextlib.suppress(NotFoundError):  # damaged: not to be touched
+            old = campaign_records.declared_spec(CampaignDir(path.parent))
+            if _line(old) == same and "prefix" not in old.sources:
+                found.append((old.created, CampaignDir(path.parent)))
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
-def _of_same_line(campaign_spec: CampaignSpec, base: ProposedBase) -> list[tuple[CampaignDir, CampaignState]]:
-    """The campaigns of the same blueprint in this repository that no `prefix` named."""
-
-    def known() -> Iterator[tuple[CampaignDir, CampaignState]]:
-        for path in (base.checkout.root / "reports" / "auto_research").glob("*/campaign.json"):
-            try:
-                yield CampaignDir(path.parent), CampaignHistory(CampaignDir(path.parent)).state()
-            except NotFoundError:  # damaged: not to be touched
-                continue
-
-    same = _line(campaign_spec)
-    return [one for one in known() if _line(one[1].spec) == same and "prefix" not in one[1].spec.sources]
-
-
-def _line(campaign_spec: CampaignSpec) -> tuple[str, str]:
-    return campaign_spec.slug, os.path.relpath(campaign_spec.blueprint, campaign_spec.repository)
-
-
-def _why_another(state: CampaignState, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
-    """Why an earlier campaign does not go on, said of it; "" if it does."""
-    from autoresearch.core.controller.rules import stand_at
-
-    old = state.spec
-    met = stand_at(replace(state, spec=replace(old, rules=campaign_spec.rules)), campaign_spec.created).met
-    if state.phase is CampaignPhase.ENDED and met:
-        return f"is over: {met}"
-    if os.path.realpath(old.repository) != os.path.realpath(base.checkout.root):
-        return f"began when this was {old.repository}"
-    differs = other_terms(old, campaign_spec) or other_code(old.base_commit, campaign_spec, base)
-    return f"had another {differs}" if differs else ""
-
-
-def other_terms(campaign_spec: CampaignSpec, other_spec: CampaignSpec) -> str:
-    """What else differs than the stop rules; "" if nothing does. A search that nobody asked for stays as it was."""
-    if "search" not in other_spec.sources:
-        other_spec = replace(other_spec, search=campaign_spec.search)
-    one, other = _recorded(campaign_spec), _recorded(other_spec)
-    return next((words for name, words in _SAME.items() if one[name] != other[name]), "")
-
-
-def _recorded(campaign_spec: CampaignSpec) -> dict[str, str]:
-    """Each value as campaign.json holds it, with lists for tuples. Targets are the same with other slots."""
-    places = [[target.name, target.kind, target.options] for target in campaign_spec.places]
-    values = asdict(campaign_spec) | {"places": places}
-    return {name: json.dumps(values[name], sort_keys=True, default=str) for name in _SAME}
+def _line(campaign_spec: CampaignSpec) -> tuple[str, str, str]:
+    spec = campaign_spec
+    return spec.slug, os.path.relpath(spec.blueprint, spec.repository), os.path.realpath(spec.repository)
 
 
 def other_code(commit: str, campaign_spec: CampaignSpec, base: ProposedBase) -> str:
-    """How the code differs from the base commit of an earlier campaign; "" if it does not.
-
-    A campaign that goes on would do so from its old base, without the changes.
-    """
+    """How the code differs from the base commit of an earlier campaign; "" if it does not."""
     checkout = base.checkout
     now = base.with_commit(campaign_spec).base_commit
     changed = os.fsdecode(checkout.git.run("diff-tree", "-r", "-z", "--name-only", commit, now)).split("\0")

@@ -3,59 +3,56 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from autoresearch.core.blueprint.finding import Finding, Severity, errors
-from autoresearch.core.campaign.spec import CampaignPhase
+from autoresearch.core.blueprint.finding import Finding, Severity, raise_on
+from autoresearch.core.shell_settings import plain_key
 from autoresearch.errors import ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo.branches import branch_commit, is_branch_name
-from autoresearch.git_repo.extras import empty_submodules
-from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, other_code, other_terms
-from autoresearch.lab.campaign_setup.queue_checks import check_queue
+from autoresearch.lab.campaign_setup.campaign_spec import free_prefix, newest_of_blueprint
+from autoresearch.lab.campaign_setup.proposer_spec import check_queue, varied_keys
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaign_setup.shown_to_runs import named_outputs
-from autoresearch.lab.campaigns.campaign_history import CampaignHistory
+from autoresearch.lab.campaigns.campaign_status import has_ended
 from autoresearch.lab.campaigns.slots import slots_of
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.recipes.shell_settings import plain_key
 from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.records import campaign_records
 
+_CODE = tuple(
+    f":(top)*.{one}" for one in ("py", "sh", "bash", "yaml", "yml", "toml", "ipynb", "c", "cc", "cpp", "rs", "go")
+)
+"""Files that may read a variable; data, which may be huge, are not searched."""
+
 
 def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
-    """The campaign with all that is found about creating it here; writes nothing. ConflictError if its prefix is taken.
+    """The campaign with all that is found about creating it here; writes nothing.
+
+    ConflictError if its prefix is taken, or while one of its blueprint has not ended.
     """
-    spec, base, campaign_dir = proposed.spec, proposed.base, proposed.campaign_dir
+    spec, base = proposed.spec, proposed.base
     findings = [*proposed.findings, *_of_spec(proposed)]
-    if campaign_dir.controlled and "prefix" in spec.sources:
-        raise is_running(spec.name)
-    known = CampaignHistory(campaign_dir).state() if campaign_dir.spec.exists() else None
-    findings += check_queue(spec, proposed.launch, known)
-    if known is not None:
-        refuse_other_terms(proposed)
-    elif taken := branch_commit(base.checkout, spec.branch("baseline")):
+    _refuse_second(proposed)
+    findings += check_queue(spec, proposed.launch)
+    if taken := branch_commit(base.checkout, spec.branch("baseline")):
         branch = spec.branch("baseline")
         message = f"the branch {branch} exists already (at {taken[:12]}), and its campaign does not"
         raise needs_other_prefix(proposed, message, hint="another prefix keeps both")
     for slot in slots_of(spec, base.checkout):
         slot.check_owner()
     commit = base.commit()
-    findings += _hide_findings(proposed, commit)
-    if bad := errors(findings):
-        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    return replace(proposed, findings=(*findings, *_as_it_is(proposed, commit)))
+    findings += [*_hide_findings(proposed, commit), *_unnamed_variables(proposed)]
+    raise_on(findings, EnvironmentUnusable)
+    return replace(proposed, findings=(*findings, *_as_it_is(proposed)))
 
 
-def _as_it_is(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]:
-    """Warnings about files beside the code that are missing, or that no edit of the code changes."""
-
-    spec, checkout = proposed.spec, proposed.base.checkout
-    if empty := empty_submodules(checkout, commit):
-        message = f"the submodule {empty[0]} is empty here, and so for every run"
-        yield Finding(Severity.WARNING, "submodules", message, f"git submodule update --init {shlex.join(empty)}")
+def _as_it_is(proposed: ProposedCampaign) -> Iterator[Finding]:
+    """A warning about files beside the code that no edit of the code changes."""
+    spec = proposed.spec
     edited = spec.research.agent or spec.proposer.name == QUEUE
     if edited and (built := [one.path for one in spec.shown if one.way.is_shown and one.path.endswith(".so")]):
         message = f"{built[0]} was built and is not in git: every run sees it as it is, whatever an idea edits"
@@ -80,7 +77,8 @@ def _of_spec(proposed: ProposedCampaign) -> tuple[Finding, ...]:
             hint="--gpus all, or another stop rule: --count, --deadline, `--set target=`",
             code="no_gpu_to_count",
         )
-    return (*_unchecked_keys(proposed.launch, tuple(spec.proposer.space)), *_shared_outputs(proposed))
+    keys = (*spec.proposer.space, *spec.screen_overrides)
+    return (*_unchecked_keys(proposed.launch, keys), *_shared_outputs(proposed))
 
 
 def _unchecked_keys(launch: LaunchSettings, keys: tuple[str, ...]) -> Iterator[Finding]:
@@ -92,6 +90,25 @@ def _unchecked_keys(launch: LaunchSettings, keys: tuple[str, ...]) -> Iterator[F
     if unknown and (launch.recipe is not None or unknown[0].startswith("--")):
         message = f"nothing here names {', '.join(unknown)}: set on the command line, without a check of the name"
         yield Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own")
+
+
+def _unnamed_variables(proposed: ProposedCampaign) -> Iterator[Finding]:
+    """A warning for variables that ideas set, and that neither the launch nor any file of the code names."""
+    base, resolved, command = proposed.base, proposed.trainer_settings.resolved, proposed.launch.command
+    notes, scripts = resolved.blueprint.notes, (one.text for one in resolved.shell_reading.scripts)
+    texts = "\n".join((command, *scripts, *notes.env, *notes.prepare, *notes.evaluate))
+    root = Path(os.path.realpath(base.checkout.root))
+    own = [path.relative_to(root) for path in map(Path, map(os.path.realpath, base.own_files)) if root in path.parents]
+    where = (base.ref or "--untracked", "--", *_CODE, *(f":(top,exclude,literal){path}" for path in own))
+
+    def is_named(name: str) -> bool:
+        named = re.search(rf"\b{re.escape(name)}\b", texts)
+        return bool(named) or base.checkout.git.ask("grep", "-qwF", "-e", name, *where)[0] != 1
+
+    keys = varied_keys(proposed.spec)
+    if unnamed := [key for key in keys if key.startswith("$") and not is_named(key[1:])]:
+        message = f"nothing here names {', '.join(unnamed)}: no command, no script and no file of the code"
+        yield Finding(Severity.WARNING, "unnamed_variable", message, "compare the name with the script's own")
 
 
 def _shared_outputs(proposed: ProposedCampaign) -> Iterator[Finding]:
@@ -139,59 +156,37 @@ def _hide_findings(proposed: ProposedCampaign, commit: str) -> Iterator[Finding]
                 yield Finding(Severity.WARNING, "hide_in_history", message, "use answers that no commit ever held")
 
 
-# ------------------------------------------------------------------ the campaign that has its name
+# ------------------------------------------------------------------ the campaign before it
 
 
-def is_running(name: str) -> ConflictError:
+def is_running(name: str, hint: str = "") -> ConflictError:
     """The error of a campaign that has a controller already."""
-    return ConflictError(f"the campaign {name} is running", fix=f"autoresearch campaign status {name}")
+    return ConflictError(f"the campaign {name} is running", hint=hint, fix=f"autoresearch campaign status {name}")
 
 
-def refuse_other_terms(proposed: ProposedCampaign) -> None:
-    """Raise ConflictError unless the existing campaign differs in its stop rules alone, and has ended if it was named.
-
-    It then continues under the new rules, and its baseline is used again.
-    """
-    from autoresearch.core.controller.rules import stand_at
-
-    spec, old = proposed.spec, CampaignHistory(proposed.campaign_dir).state()
-    if old.phase is not CampaignPhase.ENDED and "prefix" in spec.sources:
-        raise ConflictError(
-            f"the campaign {spec.name} was started and has not ended",
-            hint="or start another one under another prefix",
-            fix=f"autoresearch campaign resume {spec.name}",
-        )
-    _refuse(proposed, other_terms(old.spec, spec))
-    if (stood := stand_at(replace(old, spec=replace(old.spec, rules=spec.rules)), spec.created)).met:
-        raise needs_other_prefix(
-            proposed,
-            f"the campaign {spec.name} has ended, and nothing would be tried: {stood.met}",
-            hint="start another one; or let that one go on: "
-            f"autoresearch campaign set {spec.name} count={(spec.rules.count or old.attempted) + 10}",
-            code="nothing_to_try",
-        )
+def _refuse_second(proposed: ProposedCampaign) -> None:
+    """Raise ConflictError while the newest campaign of its blueprint has not ended, or where one has its prefix."""
+    spec, own = proposed.spec, proposed.campaign_dir
+    if "prefix" in spec.sources:
+        before = own if own.spec.exists() else None
+    else:
+        before = None if spec.prove else newest_of_blueprint(spec)
+    if before is None:
+        return
+    name = campaign_records.declared_spec(before).name
+    if not has_ended(before):
+        beside = f"`--set prefix={free_prefix(spec.prefix, proposed.base.checkout)}` starts another one beside it"
+        if before.controlled:
+            raise is_running(name, beside)
+        message = f"the campaign {name} was started and has not ended"
+        raise ConflictError(message, hint=beside, fix=f"autoresearch campaign resume {name}")
+    if before == own:
+        hint = f"start another one; or let that one go on: autoresearch campaign set {name} count=N"
+        raise needs_other_prefix(proposed, f"a campaign {name} ended here", hint=hint)
 
 
-def refuse_other_code(proposed: ProposedCampaign) -> None:
-    """Raise ConflictError if the code changed: the campaign would continue from its old base, without the changes."""
-    old = campaign_records.read_spec(proposed.campaign_dir).base_commit
-    _refuse(proposed, other_code(old, proposed.spec, proposed.base))
-
-
-def _refuse(proposed: ProposedCampaign, differs: str) -> None:
-    if differs:
-        name = proposed.spec.name
-        raise needs_other_prefix(
-            proposed,
-            f"a campaign {name} ended here with another {differs}",
-            hint=f"start another one; or continue that one as it was: autoresearch campaign set {name} count=N",
-        )
-
-
-def needs_other_prefix(
-    proposed: ProposedCampaign, message: str, *, hint: str, code: str = "prefix_taken"
-) -> ConflictError:
+def needs_other_prefix(proposed: ProposedCampaign, message: str, *, hint: str) -> ConflictError:
     """The error of a campaign that could start under another prefix; it names one that is free."""
     fix = shlex.join(("autoresearch", "campaign", "start", str(proposed.file)))
     prefix = free_prefix(proposed.spec.prefix, proposed.base.checkout)
-    return ConflictError(message, hint=hint, fix=fix, setting=f"prefix={prefix}", code=code)
+    return ConflictError(message, hint=hint, fix=fix, setting=f"prefix={prefix}", code="prefix_taken")

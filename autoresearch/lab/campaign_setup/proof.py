@@ -15,19 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.blueprint.fields import fields_like
+from autoresearch.core.blueprint.fields import blueprint_like, default_result_dir
 from autoresearch.core.campaign.spec import CONFIRM_RUNS, CampaignPhase
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.text.regex import later
 from autoresearch.core.text.session_and_branch_names import SLUG_LEAST, first_free, slugify
 from autoresearch.errors import BlueprintError, UsageError
-from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.comparison import diff
-from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.history import diff
 from autoresearch.lab.campaign_setup.campaign_registry import known
 from autoresearch.lab.campaign_setup.campaign_spec import other_code
-from autoresearch.lab.campaign_setup.first_blueprint import first_blueprint
-from autoresearch.lab.campaign_setup.read_setup import campaign_checkout
+from autoresearch.lab.campaign_setup.first_files import first_blueprint
+from autoresearch.lab.campaign_setup.read_setup import campaign_checkout, code_of
 from autoresearch.lab.campaign_setup.resolve_campaign import ProposedCampaign
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.parts import Parts
@@ -59,8 +57,8 @@ def typed_blueprint(command: str, directory: Path, metric: str = "") -> tuple[Pa
     if path.exists():
         return path, False
     folder.mkdir(parents=True, exist_ok=True)
-    fields = first_blueprint(directory, command, metric, "", path)
-    path.write_text(render_blueprint(fields), encoding="utf-8")
+    blueprint = first_blueprint(directory, command, metric, "", path)
+    path.write_text(render_blueprint(blueprint), encoding="utf-8")
     return path, True
 
 
@@ -104,7 +102,10 @@ _NAME = 30  # characters before the digest
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: a commit of the repository ("" is the working tree), and the command that trains it."""
+    """One of the two: the command that trains it, and of which code.
+
+    revision: a commit of the repository, or `read_setup.WORKING_TREE`; "" where both sides have the code that is there.
+    """
 
     command: str
     revision: str = ""
@@ -129,6 +130,7 @@ def proof_file(
     at_least: str = "",
     budget: str = "",
     direction: str = "",
+    seed: str = "",
 ) -> tuple[Path, bool]:
     """Write the campaign that tells whether one side is better than the other; one that is there is the same.
 
@@ -138,11 +140,11 @@ def proof_file(
     allowed, so that the time is used, and a gain just above that one is seen. Raises UsageError, EnvironmentUnusable.
     """
     checkout = campaign_checkout(directory)
-    commits = [_commit(checkout, side) for side in (candidate, baseline)] if candidate.revision else []
+    commits = [code_of(checkout, side.revision) for side in (candidate, baseline)] if candidate.revision else []
     like = read_readable(blueprint).decode("utf-8", "replace") if blueprint else ""
     bounds = {key: value for key, value in (("at_least", at_least), ("direction", direction)) if value}
     fresh = RUNS_IN_BUDGET if budget else RUNS_TO_EXCEED if at_least else CONFIRM_RUNS
-    told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like, bounds, fresh])
+    told = json.dumps([commits, candidate.command, baseline.command, str(directory), metric, like, bounds, fresh, seed])
     name = f"{slugify(f'prove-{candidate.name}')[:_NAME].strip('-')}-{hashlib.sha256(told.encode()).hexdigest()[:6]}"
     folder = checkout.root / TYPED / name
     is_new = not folder.exists()
@@ -155,9 +157,9 @@ def proof_file(
         (folder / "change.diff").write_text(change, encoding="utf-8", errors="surrogateescape")
         entry["patches"] = ["change.diff"]
     else:
-        _write(candidate.command, directory, folder / "candidate.md", metric, blueprint)
+        _write(candidate.command, directory, folder / "candidate.md", metric, blueprint, seed)
         entry["blueprint"] = "candidate.md"
-    _write(baseline.command, directory, folder / "baseline.md", metric, blueprint)
+    _write(baseline.command, directory, folder / "baseline.md", metric, blueprint, seed)
     campaign = {
         "blueprint": "baseline.md",
         **({"base": commits[1]} if commits else {}),
@@ -170,30 +172,25 @@ def proof_file(
     return path, is_new
 
 
-def _commit(checkout: Checkout, side: Side) -> str:
-    try:
-        return checkout.commit(side.revision or "HEAD")
-    except GitFailed:
-        raise UsageError(f"{side.name} is no commit of {checkout.root}", hint="`git branch -a` lists them") from None
-
-
 def _slug(name: str) -> str:
     slug = slugify(name)
     return f"{slug}-idea" if slug in ("baseline", "best") else slug
 
 
-def _write(command: str, directory: Path, path: Path, metric: str, like: Path | None) -> None:
+def _write(command: str, directory: Path, path: Path, metric: str, like: Path | None, seed: str) -> None:
     """Write a blueprint of this command; `like`: with all else as that one has it."""
     title = path.parent.name if path.stem == "baseline" else f"{path.parent.name} {path.stem}"
     purpose = f"One side of a proof, see {path.parent.name}.yaml: `{command}`"
     if like is not None:
         own = read_blueprint(like).blueprint
-        fields = fields_like(own, launch_command=command, title=title, purpose=purpose, slug="", result_dir="")
-        below = os.path.relpath(directory / fields.default_result_dir(), base_of(path))
-        fields = replace(fields, result_dir=f"./{below}")
+        blueprint = blueprint_like(own, launch_command=command, title=title, purpose=purpose, slug="", result_dir="")
+        below = os.path.relpath(directory / default_result_dir(blueprint), base_of(path))
+        blueprint = replace(blueprint, result_dir=f"./{below}")
     else:
-        fields = first_blueprint(directory, command, metric, purpose, path, title)
-    path.write_text(render_blueprint(fields), encoding="utf-8")
+        blueprint = first_blueprint(directory, command, metric, purpose, path, title)
+    if seed:
+        blueprint = replace(blueprint, notes=replace(blueprint.notes, seed=seed))
+    path.write_text(render_blueprint(blueprint), encoding="utf-8")
 
 
 def same_before(path: Path, proposed: ProposedCampaign, parts: Parts, *, committed: bool) -> CampaignDir | None:

@@ -1,21 +1,30 @@
-"""Where the ideas of a campaign come from: a queue, a search space, or a coding agent."""
+"""Where the ideas of a campaign come from: a queue, a search space, or a coding agent; what is wrong with a queue."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.agents.protection import why_protected
 from autoresearch.core.agents.turns import AGENT, HYBRID, OPTIMISER
+from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.parser import BlueprintInvalid
+from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.space import need_grid, need_search, read_space
-from autoresearch.core.campaign.spec import ProposerSpec
-from autoresearch.errors import InputMissing, UsageError
+from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
+from autoresearch.errors import BlueprintError, InputMissing, UsageError
 from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
-from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.proposers.queue_entry import QUEUE
+from autoresearch.lab.recipes.overrides import LaunchSettings, holds
+from autoresearch.lab.yaml_files import line_numbers, parse_any
+from autoresearch.proposers.queue import Queue
+from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry
 from autoresearch.proposers.registry import NAMES, check_packages
+from autoresearch.records.hostile import read_readable
 
 MOST_TOLD = 8  # settings in a message
 
@@ -88,3 +97,77 @@ def offered(launch: LaunchSettings) -> dict[str, int | float | None]:
     free = {key: value for key, value in known.items() if not why_protected(key)}
     numbers = {key: one for key, one in free.items() if isinstance(one, int | float) and not isinstance(one, bool)}
     return {**numbers, **{key: None for key, value in free.items() if value is None}}
+
+
+# -------------------------------------------------------------------------------------- what is wrong with a queue
+
+
+class QueueInvalid(BlueprintInvalid):
+    """A queue with entries that cannot be tried; `findings` has all of them."""
+
+    code = "bad_queue"
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__(findings)
+        self.fix = "autoresearch config schema idea"
+
+
+def _queue(campaign_spec: CampaignSpec) -> Queue:
+    return Queue(Path(campaign_spec.proposer.queue), parse_any, line_numbers)
+
+
+def varied_keys(campaign_spec: CampaignSpec) -> list[str]:
+    """What the space, the screen and the ideas of a queue set; without ideas that bring code or a blueprint along."""
+    ideas = _queue(campaign_spec).ideas() if campaign_spec.proposer.queue else []
+    plain = [idea.overrides for idea in ideas if not (idea.blueprint or idea.patches or idea.files)]
+    return [*dict.fromkeys(chain(campaign_spec.proposer.space, campaign_spec.screen_overrides, *plain))]
+
+
+def check_queue(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:
+    """Warn of a queue that holds fewer ideas than are to be tried. QueueInvalid with all that is wrong with it."""
+    if not campaign_spec.proposer.queue:
+        return ()
+    queue = _queue(campaign_spec)
+    queue.check((), partial(_misfit, launch, campaign_spec.recipe))
+    if faults := queue.faults():
+        raise QueueInvalid(faults)
+    count, only = campaign_spec.rules.count, campaign_spec.proposer.name == QUEUE
+    held = len(queue.slugs())
+    if count is None or not only or held + 1 >= count:
+        return ()
+    message = f"the queue holds {held} of the {count - 1} ideas that are to be tried beside the baseline"
+    hint = f"after them the campaign waits for more: `campaign add`, or --count {held + 1} ends it then"
+    return (Finding(Severity.WARNING, "short_queue", message, hint),)
+
+
+def entry_findings(entries: Sequence[object], file: str) -> list[Finding]:
+    """The errors of entries whose paths are absolute; `file`: which contains them, "" for a command line."""
+    lines = line_numbers(read_readable(Path(file))) if file else {}
+    findings = []
+    for n, entry in enumerate(entries):
+        try:
+            from_entry(entry, Path("/"))
+        except Broken as broken:
+            for fault in broken.faults:
+                paths = [path[:end] for path in ((n, *fault.keys), fault.keys) for end in range(len(path), 0, -1)]
+                line = next((lines[path] for path in paths if path in lines), 0)
+                findings.append(Finding(Severity.ERROR, "bad_entry", fault.message, where=file, line=line))
+    return findings
+
+
+def _misfit(launch: LaunchSettings, recipe: str, hypothesis: Hypothesis) -> str:
+    """Why the recipe or the command cannot take an idea's overrides; "" if it can, or if the idea brings its own."""
+    own = hypothesis.blueprint or hypothesis.patches or recipe in hypothesis.files
+    if own or not hypothesis.overrides or hypothesis.parent not in (BEST, BASELINE):
+        return ""
+    try:
+        launch.check(hypothesis.overrides)
+    except BlueprintError as error:
+        import difflib
+
+        known = launch.recipe or {}
+        unknown = [key for key in hypothesis.overrides if known and not holds(known, key.removeprefix("+"))]
+        near = [one for key in unknown for one in difflib.get_close_matches(key, flatten(known), 1)]
+        hint = f"did you mean {near[0]}?" if near else error.hint
+        return f"{error.message}{f' ({hint})' if hint else ''}"
+    return ""

@@ -31,16 +31,16 @@ from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
 from autoresearch.lab.results.measure import prints
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import locked
+from autoresearch.records.files import locked
 
 LEAVES_IN_S = 3.0
 _FREE = ("include", "exclude", "timeout_s")  # is taken at any time, and so is this of the agents:
 _FREE_OF_AGENT = ("program", "extra", "template", "turn_s", "guard_s")
 _OWN = ("name", "slug", "directory", "repository", "trees", "prefix", "result_dir", "created", "tmux_socket", "earlier",
-        "plugins", "sources", "base", "base_commit", "objective", "shell")  # fmt: skip
+        "sources", "base", "base_commit", "objective", "shell")  # fmt: skip
 _DERIVED = ("flags", "seeding", "seeding_why", "replicates", "parallel", "self_reported", "gpus", "shown", "read_from")
 _KEYS = {"timeout_s": "timeout", "places": "launcher", "blueprint_text": "the blueprint", "research": "agent",
-         "objective": "metric"}  # fmt: skip
+         "objective": "metric", "screen_s": "screen", "screen_overrides": "screen"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ def _resolved(campaign_spec: CampaignSpec, parts: Parts, pairs: Sequence[str]) -
         if file[name] not in ("", value) or getattr(notes[0], name) != getattr(notes[1], name)
     ]
     sources = {**file.sources, **dict.fromkeys(objective, "as recorded")}
-    return resolve_campaign(replace(file, values={**file.values, **objective}, sources=sources), parts), others
+    values = {**file.values, **objective, "prefix": campaign_spec.prefix}
+    return resolve_campaign(replace(file, values=values, sources=sources), parts), others
 
 
 def _fields(campaign_spec: CampaignSpec) -> dict[str, Any]:

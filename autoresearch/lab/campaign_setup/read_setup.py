@@ -5,24 +5,27 @@ Where its runs go: flag over environment over campaign file over blueprint over 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding, Severity
+from autoresearch.core.blueprint.finding import Finding, Severity, raise_on
 from autoresearch.core.blueprint.model import Blueprint
 from autoresearch.core.run.targets import Target, with_slots
 from autoresearch.errors import EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout, NoCheckout
+from autoresearch.git_repo.git import GitFailed
+from autoresearch.git_repo.snapshot import snapshot
 from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_blueprint import raise_on_errors, read_blueprint, resolve_blueprint
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, raise_on
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer
 from autoresearch.lab.settings import Settings, targets_of
 from autoresearch.lab.settings import load as load_settings
-from autoresearch.trainers import ask, ray_job, registry
+from autoresearch.trainers import ray_job, registry
+
+WORKING_TREE = "the working tree"  # as it is on disk, in the place of a revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def read_setup(campaign_file: CampaignFile, parts: Parts) -> CampaignSetup:
     targets, source = _targets(campaign_file, settings, resolved.blueprint.notes.launcher)
     raise_on_errors(resolved)
     checkout = campaign_checkout(resolved.codebase)
-    trainer = registry.for_blueprint(resolved.blueprint, shell_reading=resolved.shell_reading)
+    trainer = registry.for_blueprint(resolved.blueprint, resolved.shell_reading)
     trainer_settings = ask_trainer(trainer, resolved, job="ajet_campaign").with_flags(parts.environ)
     setup = CampaignSetup(campaign_file, settings, trainer_settings, checkout, targets, parts)
     setup.sources.update(campaign_file.sources)
@@ -89,21 +92,20 @@ def read_setup(campaign_file: CampaignFile, parts: Parts) -> CampaignSetup:
 def _check_trainer(setup: CampaignSetup) -> None:
     """Raise BlueprintError for the first error in recipe and command."""
     trainer_settings, blueprint = setup.trainer_settings, setup.blueprint
-    max_s = min(setup.file["timeout"] or math.inf, blueprint.max_time_s)
-    findings = trainer_settings.findings(max_s)
+    findings = trainer_settings.findings()
     job = ray_job.find(blueprint.launch_command)
     if job is not None and job.submission_id:
         message = f"every run would submit the Ray job {job.submission_id}, and Ray takes a name only once"
         hint = "take --submission-id out: each run gets one of its own"
         findings.append(Finding(Severity.ERROR, "ray_job_named_for_all", message, hint))
-    raise_on(tuple(findings))
+    raise_on(findings)
     trainer_settings.refuse_seed()
     parallel = sum(target.slots for target in setup.targets)
-    raise_on(ask.server(trainer_settings.trainer).check_server(blueprint, setup.targets, parallel))
+    raise_on(registry.server(trainer_settings.trainer).check_server(blueprint, setup.targets, parallel))
     setup.findings.extend(findings)
-    if setup.file["prune"] and blueprint.notes.evaluate:
-        message = "early stopping looks at what the training prints, not at the evaluation, which comes after it"
-        setup.warn("pruned_by_prints", message)
+    if isinstance(setup.file["screen"], float) and blueprint.notes.evaluate:
+        message = "`screen` after a time looks at what the training prints, not at the evaluation, which comes after it"
+        setup.warn("screened_by_prints", message)
 
 
 def campaign_checkout(codebase: Path) -> Checkout:
@@ -129,7 +131,6 @@ def campaign_checkout(codebase: Path) -> Checkout:
 def _targets(campaign_file: CampaignFile, settings: Settings, note: str) -> tuple[tuple[Target, ...], str]:
     """The targets, and where they are named. `note`: the blueprint's. UsageError names the invalid value."""
     setting, own = settings.values["launcher"], campaign_file.sources.get("launcher", "")
-    value: object
     if own.startswith("flag") or (own and not setting.source.startswith("environment")):
         value, source = campaign_file["launcher"], own
     elif note and not setting.source.startswith(("environment", "flag")):
@@ -154,3 +155,15 @@ def _warn_overruled(setup: CampaignSetup, source: str) -> None:
     if note and source != "the blueprint":
         message = f"the blueprint says `launcher: {note}`, and the campaign decides for its runs ({source})"
         setup.warn("launcher_overruled", message)
+
+
+def code_of(checkout: Checkout, revision: str) -> str:
+    """The commit of a revision; of WORKING_TREE a tree, the same whenever the files are. UsageError for no commit."""
+    if revision == WORKING_TREE:
+        return snapshot(checkout, message="the working tree, for a proof").tree
+    try:
+        return checkout.commit(revision)
+    except GitFailed:
+        command = any(map(str.isspace, revision))
+        hint = "commands stand behind `--`: autoresearch prove -- 'A' 'B'" if command else "`git branch -a` lists them"
+        raise UsageError(f"{revision} is no commit of {checkout.root}", hint=hint) from None

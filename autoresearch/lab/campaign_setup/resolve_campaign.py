@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding
+from autoresearch.core.blueprint.finding import Finding, raise_on
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaign_setup.campaign_checks import agent_findings, check_gpus, check_targets, secret_findings
 from autoresearch.lab.campaign_setup.campaign_cost import CampaignCost, priced
 from autoresearch.lab.campaign_setup.campaign_goal import constraints_of, objective_of, rules_of
 from autoresearch.lab.campaign_setup.campaign_keys import CampaignFile
-from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec, with_earlier_name
+from autoresearch.lab.campaign_setup.campaign_spec import ProposedBase, campaign_spec
 from autoresearch.lab.campaign_setup.proposer_spec import resolve_proposer
 from autoresearch.lab.campaign_setup.read_setup import read_setup
 from autoresearch.lab.campaign_setup.shown_to_runs import not_sent, with_shown
-from autoresearch.lab.campaigns.earlier import with_earlier
+from autoresearch.lab.ideas.tried_before import with_earlier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.recipes.overrides import LaunchSettings
-from autoresearch.lab.resolve.trainer_settings import TrainerSettings, limits_of, raise_on
+from autoresearch.lab.resolve.trainer_settings import TrainerSettings, limits_of
 from autoresearch.records.campaign_records import CampaignDir
 
 
@@ -31,7 +31,6 @@ class ProposedCampaign:
     spec: CampaignSpec
     cost: CampaignCost
     base: ProposedBase
-    earlier: str  # whether an earlier campaign of the same line goes on, in a sentence; "" for the first one
     trainer_settings: TrainerSettings
     launch: LaunchSettings  # what its ideas can vary
     first_step_rule: str  # the effect of the limit to the first step, in a sentence
@@ -63,7 +62,7 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
     )
     raise_on(secret_findings(setup, spec))
     base = ProposedBase.of(setup, spec)
-    spec, earlier = with_earlier_name(spec, base, parts)
+    spec = campaign_registry.with_own_results(spec, parts)
     if setup.file["earlier"]:
         spec = with_earlier(spec, (one.campaign_dir for one in campaign_registry.known(parts)))
     spec = with_shown(spec, base, trainer_settings, launch)
@@ -77,7 +76,6 @@ def resolve_campaign(campaign_file: CampaignFile, parts: Parts) -> ProposedCampa
         spec=spec,
         cost=cost,
         base=base,
-        earlier=earlier,
         trainer_settings=trainer_settings,
         launch=launch,
         first_step_rule=limits.first_step_rule(steps_known=trainer_settings.steps_known),

@@ -1,4 +1,4 @@
-"""Create a proposed campaign, or continue the one of its name that ended, and start its controller.
+"""Create a proposed campaign, or continue one that ended, and start its controller.
 
 The controller is in a tmux session of its own, where it outlives every terminal.
 """
@@ -10,26 +10,25 @@ import os
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign.spec import CONTINUED, CampaignPhase
+from autoresearch.core.metrics.constraint import parse_constraint
+from autoresearch.core.metrics.objective import parse
 from autoresearch.core.text import session_and_branch_names as naming
 from autoresearch.errors import AutoresearchError, ConflictError, EnvironmentUnusable
-from autoresearch.git_repo.snapshot import exclude, pattern_for
+from autoresearch.git_repo.checkout import hide
 from autoresearch.lab.campaign_setup import campaign_registry
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.campaign_status import fault_of, interrupted
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.plugin_groups import require, used_by
 from autoresearch.lab.resolve.host_check import check_local
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.runs import detached
 from autoresearch.records import campaign_records
-from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import locked, read_json, write_json
+from autoresearch.records.files import locked, make_directory, read_json, write_json
 from autoresearch.runner.basics import failpoint
 
 if TYPE_CHECKING:
@@ -42,13 +41,11 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
     Raises UsageError, BlueprintError, ConflictError or EnvironmentUnusable.
     """
     from autoresearch.lab.campaign_setup.campaign_keys import read_campaign_file
-    from autoresearch.lab.campaign_setup.preflight import is_running, preflight
+    from autoresearch.lab.campaign_setup.preflight import preflight
     from autoresearch.lab.campaign_setup.resolve_campaign import resolve_campaign
 
     campaign_file = read_campaign_file(str(source), {}, start=source.parent, now=parts.clock(), pairs=pairs)
     proposed = preflight(resolve_campaign(campaign_file, parts))
-    if proposed.campaign_dir.controlled:
-        raise is_running(proposed.spec.name)
     campaign_dir = create(proposed, parts)
     start_and_wait(campaign_dir, parts)
     return campaign_dir
@@ -56,25 +53,19 @@ def start(source: Path, pairs: Sequence[str], parts: Parts) -> CampaignDir:
 
 def create(proposed: ProposedCampaign, parts: Parts) -> CampaignDir:
     """Write the campaign down; from then on `campaign resume` can continue it after any crash."""
-    from autoresearch.lab.campaign_setup.preflight import refuse_other_code, refuse_other_terms
+    from autoresearch.lab.campaign_setup.preflight import is_running
 
     campaign_dir, checkout = proposed.campaign_dir, proposed.base.checkout
     check_local(proposed.spec.tmux_socket, parts, checkout)
-    plugins = used_by(proposed.spec, proposed.trainer_settings.trainer.name)
-    spec = campaign_registry.register(replace(proposed.spec, plugins=plugins), parts)  # first: it is found at once
+    spec = campaign_registry.register(proposed.spec, parts)  # first: it is found at once
     make_directory(campaign_dir.path)
-    for path in (campaign_dir.path.parent, Path(spec.result_dir)):
-        if pattern := pattern_for(checkout, path):
-            exclude(checkout, pattern)
+    make_directory(Path(spec.result_dir))
+    hide(checkout, campaign_dir.path.parent, Path(spec.result_dir))
     with locked(campaign_dir.path / "begin.lock"):
-        if campaign_dir.spec.exists():  # it ended, or another command was quicker
-            proposed = replace(proposed, spec=spec)
-            refuse_other_terms(proposed)
-            refuse_other_code(proposed)
-            continue_with(campaign_dir, asdict(spec.rules))
-        else:
-            failpoint("begin.registered")
-            campaign_records.write_spec(campaign_dir, proposed.base.with_commit(spec))
+        if campaign_dir.spec.exists():  # another command was quicker
+            raise is_running(spec.name)
+        failpoint("begin.registered")
+        campaign_records.write_spec(campaign_dir, proposed.base.with_commit(spec))
     failpoint("begin.begun")
     return campaign_dir
 
@@ -93,8 +84,12 @@ READY_IN_S = 5.0  # a controller whose recovery takes longer is not waited for
 def start_controller(campaign_dir: CampaignDir, parts: Parts) -> str:
     """Start the controller in a tmux session; returns, once it holds its lock, the command that attaches to it."""
     spec = campaign_records.read_spec(campaign_dir)
+    try:
+        parse(spec.objective.metric)
+        all(map(parse_constraint, spec.constraints))
+    except ValueError as error:  # of a campaign of an older version, which could calculate
+        raise ConflictError(f"{spec.name} cannot go on: {error}", hint="start a new campaign") from None
     check_local(spec.tmux_socket, parts)
-    require(spec.plugins, spec.name)
     with locked(campaign_dir.path / "start.lock"):
         if campaign_dir.controlled:
             raise ConflictError(

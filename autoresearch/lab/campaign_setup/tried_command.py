@@ -15,8 +15,8 @@ from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import SUFFIXES, Source, SourceFormat
 from autoresearch.core.text.durations import spoken
 from autoresearch.git_repo import checkout, worktrees
+from autoresearch.git_repo.commits import lines_of
 from autoresearch.git_repo.snapshot import snapshot
-from autoresearch.git_repo.trees import lines_of
 from autoresearch.lab.launch.runner_session import run_to_end
 from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates, with_proposal
 from autoresearch.lab.resolve.import_proof import import_environment
@@ -117,12 +117,13 @@ def _varying(part: str) -> str:
 def _trial(log: Path, ran: str, written: Iterable[tuple[Source, Sequence[Reading]]]) -> Trial:
     printed = read_source(Source(SourceFormat.CONSOLE, str(log)), Path(), 0, Generic(), ended=True)
     readings: dict[Source | None, Sequence[Reading]] = {None: printed.readings}
-    numbers = {one.name: one for one in numbers_in(printed.readings, (), Generic())}
+    lines = tail_lines(log)
+    numbers = {one.name: one for one in numbers_in(printed.readings, lines, Generic())}
     for file, rows in written:
         readings[file] = rows
         for one in numbers_in(rows, (), Generic()):
             numbers.setdefault(one.name, replace(one, file=file))
-    last = (tail_lines(log) or [""])[-1].strip()[:200]
+    last = (lines or [""])[-1].strip()[:200]
     ran += f"; its last line: {last}" if last else ", and printed nothing"
     likely = candidates(numbers.values())
     shown = with_proposal(numbers.values(), readings[likely[0].file] if likely else ())

@@ -6,8 +6,9 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autoresearch.records import campaign_records, lines
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir, Chain
+from autoresearch.records.files import lines_from, reading
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.fold import Fold
@@ -32,13 +33,13 @@ class CampaignHistory:
 
     def state(self) -> CampaignState:
         """The campaign as it is now. Raises EnvironmentUnusable where its record is damaged."""
-        with lines.reading(self.campaign_dir.events) as fd:
+        with reading(self.campaign_dir.events) as fd:
             if fd is None:
                 return self._read_all(0)
             found = os.fstat(fd)
             if self._fold is None or found.st_ino != self._inode or found.st_size < self.size:
                 return self._read_all(found.st_ino)
-            for line in lines.forwards(fd, self.size) if found.st_size > self.size else ():
+            for line in lines_from(fd, self.size) if found.st_size > self.size else ():
                 if line.endswith(b"\n"):  # else it is being written
                     events = self._chain.take(line)
                     if any(one["do"] == campaign_records.DAMAGED for one in events):

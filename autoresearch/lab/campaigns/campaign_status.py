@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from autoresearch.core.campaign.claim import Claim
 from autoresearch.core.campaign.spec import CampaignPhase
-from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import Proof, proof_of
 from autoresearch.core.controller.sentences import more_ideas
 from autoresearch.core.metrics.objective import usual_direction
 from autoresearch.errors import AutoresearchError
 from autoresearch.records import campaign_records, order_file
+from autoresearch.records.files import read_json
 from autoresearch.records.recorded_run import FinishedRun
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
     from autoresearch.core.campaign.state import CampaignState, Idea, IdeaRun
@@ -140,9 +140,6 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
         return [f"autoresearch report {name}", *home, f"autoresearch campaign status {name} --full"]
     if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):
         return [resume_line(state, numbers_now(state)), f"autoresearch campaign status {name} --full"]
-    if phase is CampaignPhase.WAITING and (kept_back := held(state)):
-        approve = f"autoresearch campaign approve {kept_back[0].slug} --campaign {name}"
-        return [f"autoresearch campaign approve --campaign {name}", approve]
     if phase is CampaignPhase.WAITING:
         return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign stop {name} --drain"]
     return [f"autoresearch wait {name} --for 100s", f"autoresearch campaign status {name}"]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoresearch.core.campaign.spec import CampaignSpec
+from autoresearch.core.campaign.spec import CampaignSpec, Stand
 from autoresearch.core.campaign.state import CampaignState, Idea
-from autoresearch.core.campaign.stop_rules import Stand
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo import checkout as repository
@@ -18,10 +17,10 @@ from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory, history_of
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.launch_command import POETRY, SHELL, shell_interpreter, unsynchronised
+from autoresearch.lab.resolve.launch_command import SHELL, unsynchronised
 from autoresearch.records import campaign_records, events
-from autoresearch.records.appending import FULL
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import FULL
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
@@ -58,7 +57,7 @@ def ask(campaign_dir: CampaignDir, do: str, **fields: Any) -> None:
 
 def stop_run(rundir: RunDir, reason: str, *, cause: str = "stop_request") -> None:
     """Ask one run to end now; `cause` is the machine-readable reason for the exit record."""
-    events.append(rundir.events, "stop_requested", how="now", reason=reason)
+    events.append(rundir.events, "stop_requested", reason=reason)
     request_stop(rundir, reason, cause=cause)
 
 
@@ -133,13 +132,3 @@ def in_its_shell(campaign_spec: CampaignSpec, environ: Mapping[str, str]) -> dic
     other = {name: value for name, value in environ.items() if name not in SHELL}
     paths = [path for one in (campaign_spec.shell, environ) for path in one.get("PATH", "").split(os.pathsep) if path]
     return {**other, **campaign_spec.shell, "PATH": os.pathsep.join(dict.fromkeys(paths))}
-
-
-def other_interpreter(campaign_spec: CampaignSpec, environ: Mapping[str, str]) -> str:
-    """That this shell means another python than the one of the campaign, in a sentence; "" if it does not."""
-    codebase = Path(campaign_spec.repository, campaign_spec.codebase)
-    here, source = shell_interpreter(codebase, environ)
-    if campaign_spec.interpreter_source in ("", "blueprint", POETRY) or str(here) == campaign_spec.interpreter:
-        return ""
-    now = f"python is {here} ({source})" if here else "there is no python"
-    return f"in this shell, {now}; the campaign goes on with its own: {campaign_spec.interpreter_words}"

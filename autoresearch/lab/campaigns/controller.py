@@ -13,28 +13,30 @@ from collections.abc import Callable, Iterable
 
 from autoresearch.core.controller import actions
 from autoresearch.core.controller.actions import ControllerAction, Do
-from autoresearch.core.controller.next_actions import Machine, next_actions, resume_actions, waits_for
+from autoresearch.core.controller.next_actions import Machine, next_actions, report, resume_actions, waits_for
 from autoresearch.core.run.targets import Target
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.agent_work.agent_worker import AgentWorker
-from autoresearch.lab.campaigns import pruner, recovery
+from autoresearch.lab.campaign_setup.start_campaign import continue_with
+from autoresearch.lab.campaigns import recovery, seeds_and_rounds
 from autoresearch.lab.campaigns.context import CampaignContext, is_full, is_trouble
 from autoresearch.lab.campaigns.finish import Documents, finish
 from autoresearch.lab.campaigns.live_runs import LiveRuns
-from autoresearch.lab.campaigns.pruner import Pruner
-from autoresearch.lab.ideas import new_ideas, tip_commit
-from autoresearch.lab.ideas.idea_sources import IdeaSources
+from autoresearch.lab.campaigns.screening import Screen
+from autoresearch.lab.ideas.idea_commit import begin_ablation, merge_tip
+from autoresearch.lab.ideas.idea_sources import IdeaSources, repair_idea
 from autoresearch.lab.notices.campaign_notices import CampaignNotifier
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import detached
 from autoresearch.records.campaign_records import CampaignDir
-from autoresearch.records.rundir import read_json, write_json
+from autoresearch.records.files import read_json, write_json
 
 LOOK_S = 1.0  # between checks for requests; everything else wakes the controller
 BUSY_LOOK_S = 0.03  # between checks whether a coding agent is done
 PATIENCE_S = 15.0  # until everything is looked at again, for what wakes nobody: a directory that was removed
 NAP_S = 3.0  # after trouble with the machine
 MOST_TRIES = 3  # after trouble, before the campaign is paused
+_GO_ON = ("set", "confirm")  # the requests that make one that has ended go on
 
 
 class Controller:
@@ -42,7 +44,7 @@ class Controller:
 
     def __init__(self, campaign_dir: CampaignDir, parts: Parts, say: Callable[[str], None]) -> None:
         self._context = CampaignContext.open(campaign_dir, parts, say)
-        self._pruner = Pruner(self._context.spec, say)
+        self._screen = Screen(self._context.spec, say)
         self._agent = AgentWorker(self._context)
         self._runs = LiveRuns(self._context)
         self._sources = IdeaSources(self._context)
@@ -104,7 +106,7 @@ class Controller:
     def close_pane(self) -> None:
         """After the end: close the tmux session that this process runs in; it survives that if it ignores SIGHUP."""
         context = self._context
-        with contextlib.suppress(AutoresearchError, OSError):  # `autoresearch clean` closes what stays
+        with contextlib.suppress(AutoresearchError, OSError):  # a pane that stays closes a day later
             detached.close_sessions(context.campaign_dir.path, context.parts, context.spec.tmux_socket)
 
     def _recover(self) -> None:
@@ -114,7 +116,6 @@ class Controller:
         self._runs.keep_left_outputs()
         self._carry_out(resume_actions(self._context.state, self._machine()))
         recovery.close_panes(self._context)
-        self._sources.reconcile(self._context.state)
         self._say_of_itself(ready=True)
 
     def _say_of_itself(self, **facts: object) -> None:
@@ -126,7 +127,6 @@ class Controller:
 
     def _forget(self) -> None:
         """Drop what is not on disk."""
-        self._sources.close()
         self._runs, self._sources = LiveRuns(self._context), IdeaSources(self._context)
         self._dry, self._healthy = False, False
         self._tried.clear()
@@ -137,7 +137,6 @@ class Controller:
             now=self._context.parts.clock(),
             live=tuple(self._runs.live),
             over=self._runs.over(),
-            recorded=self._runs.recorded,
             requests=tuple(one for one in state.requested if one["seq"] > state.requests),
             ready=self._runs.ready,
             spare_worktree=self._runs.pool.spare() is not None,
@@ -164,45 +163,38 @@ class Controller:
                 context.say(text)
             case actions.Note(do, fields):
                 context.note(do, **fields)
-            case Do.WRITE_DOCUMENTS:
-                self._documents.follow()
             case Do.CHECK_SEEDS:
-                found = pruner.check_baseline_seeds(context.state)
-                self._carry_out((*found, Do.WRITE_DOCUMENTS) if found else ())
+                found = seeds_and_rounds.check_baseline_seeds(context.state)
+                self._carry_out(found)
                 return bool(found)
             case Do.JUDGE_ROUND:
-                self._carry_out(pruner.judge_open_round(context.state))
+                self._carry_out(seeds_and_rounds.judge_open_round(context.state))
             case actions.RepairIdea(index, entry, note):
-                self._carry_out(new_ideas.repair_idea(context.builder, context.idea(index), entry, note))
+                self._carry_out(repair_idea(context.builder, context.idea(index), entry, note))
             case Do.CHECK_QUEUES:
-                return new_ideas.check_queues(context, self._sources)
+                return self._sources.check_queues()
             case Do.MERGE_TIP:
-                tip_commit.merge_tip(context)
+                merge_tip(context)
             case actions.BeginAblation(index, edits):
-                return tip_commit.begin_ablation(context, context.idea(index), [context.idea(edit) for edit in edits])
+                return begin_ablation(context, context.idea(index), [context.idea(edit) for edit in edits])
             case actions.NewIdea(baseline=True):
-                new_ideas.commit_baseline(context, self._sources)
+                self._sources.commit_baseline()
             case actions.NewIdea():
-                proposed = new_ideas.propose(context, self._sources)
-                self._dry = proposed.dry
-                return proposed.idea
+                proposed = self._sources.propose()
+                self._dry = proposed is None
+                return bool(proposed)
             case actions.WatchRun(run, run_dir):
                 runs.watch(run, run_dir)
             case actions.StopRun(run, reason, again):
                 runs.stop(run, reason, again=again)
                 self._wake()
             case actions.RecordRun(run):
-                return runs.record(run)
-            case actions.ReportRun(run, index, decided, lines):
-                runs.close(run)
-                if decided:
-                    self._sources.tell(context.idea(index).attempt())
-                for line in lines:
-                    context.say(line)
+                if not runs.record(run):
+                    return False
+                self._carry_out(report(context.state, run, context.parts.clock()))
+                self._carry_out(seeds_and_rounds.note_if_equal(context.state, run))
             case actions.PrepareRun(request):
                 runs.prepare(request)
-            case actions.RecordUnmade(request):
-                runs.record_unmade(request)
             case Do.LAUNCH_RUN:
                 launched = runs.launch()
                 self._wake()
@@ -215,7 +207,11 @@ class Controller:
                 return agent.stop(job)
             case actions.Finish(reason):
                 finish(context, reason, runs, self._sources, agent, self._notifier)
-                self._ended = True
+                self._ended = not any(one["do"] in _GO_ON for one in self._machine().requests)
+                if not self._ended:  # it was asked for while the report was written
+                    continue_with(context.campaign_dir, {})
+                    self._forget()
+                    self._recover()
             case Do.LEAVE:
                 self._leave()
             case Do.SLEEP:
@@ -235,7 +231,6 @@ class Controller:
         """End while the campaign is paused: `campaign resume` starts another controller."""
         context = self._context
         self._runs.withdraw()
-        self._sources.close()
         context.write_documents()
         self._notifier.look(context.state)
         self._ended = True
@@ -247,7 +242,7 @@ class Controller:
         runs, agent, state = self._runs, self._agent, self._context.state
         watcher = runs.watcher()
         # What came before the watcher was set wakes nobody: look once more.
-        self._pruner.look(self._context.history, runs.live)
+        self._screen.look(self._context.history, runs.live)
         awake = runs.any_over()
         until = time.monotonic() + self._documents.due_in(PATIENCE_S)
         while not awake and self._recorded() == self._seen and time.monotonic() < until:

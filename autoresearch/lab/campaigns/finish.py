@@ -25,17 +25,16 @@ MOST_TIME = 0.02  # of the controller's time, for the documents
 
 
 class Documents:
-    """Writes them at once if the last ones are old enough, or else when the controller looks again."""
+    """Written when the record has grown since the last ones, and these are old enough for what they cost."""
 
     def __init__(self, context: CampaignContext) -> None:
         self._context = context
-        self._owed = True  # by a controller that was killed, perhaps
+        self._told = -1  # bytes of the record that they tell of
         self._due = 0.0
 
-    def follow(self) -> None:
-        """Something happened that they tell of."""
-        self._owed = True
-        self.look()
+    @property
+    def _owed(self) -> bool:
+        return self._context.history.size != self._told
 
     def look(self) -> None:
         """Write them if they are owed, and it is time."""
@@ -43,7 +42,7 @@ class Documents:
         if self._owed and began >= self._due:
             self._context.write_documents()
             took = time.monotonic() - began
-            self._owed, self._due = False, began + took / MOST_TIME
+            self._told, self._due = self._context.history.size, began + took / MOST_TIME
 
     def due_in(self, at_most: float) -> float:
         """The seconds until they are to be written; `at_most` where none are owed."""
@@ -70,7 +69,6 @@ def finish(
     last = replace(state, phase=CampaignPhase.ENDED, reason=reason, timeline=[*state.timeline, end])
     progress.write_end(context.campaign_dir, last, stand, reason, context.say)
     failpoint("campaign.reported")
-    idea_sources.close()
     worker.remove()
     live_runs.pool.remove()
     recovery.close_panes(context)  # those that stayed open
@@ -84,14 +82,11 @@ def finish(
 
 
 def _record_never_tried(context: CampaignContext, idea_sources: IdeaSources) -> None:
-    """A row for each entry of a queue that nobody mended. It is no attempt, and counts for no rule."""
+    """Record each entry of a queue that nobody mended. It is no attempt: the report names it, and no row."""
+    known = {idea.slug for idea, _ in context.state.skipped}
     for token, findings in idea_sources.faults(context.state).items():
-        if not token:  # the file itself: its entries are not known
-            continue
         slug = slugify(token, fallback="entry")
-        reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
-        row = progress.never_tried_row(context.spec, slug, reason, context.parts.clock())
-        campaign_records.append_row(context.campaign_dir, row)
-        if slug not in {idea.slug for idea, _ in context.state.skipped}:
+        if token and slug not in known:  # "" is the file itself: its entries are not known
             entry = Hypothesis(slug, "an entry of the queue that could not be used")
+            reason = "; ".join(f"{one.where}:{one.line}: {one.message}" for one in findings)
             context.note("skipped", hypothesis=entry.to_json(), reason=reason)

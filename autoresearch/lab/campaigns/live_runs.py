@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoresearch.core.campaign.state import IdeaRun
 from autoresearch.core.controller.next_actions import ReadyRun
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns import outputs, recovery
@@ -20,8 +20,8 @@ from autoresearch.lab.ideas.idea_run import Ready, SharedOutputError, get_ready
 from autoresearch.lab.launch.launch import start
 from autoresearch.lab.resolve.run_names import new_token
 from autoresearch.lab.results.collected import charged
+from autoresearch.lab.runs.run_status import Watcher
 from autoresearch.lab.runs.sessions import close_session
-from autoresearch.lab.runs.watch import Watcher
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import LOG_ONLY
 from autoresearch.records.recorded_run import read as read_run
@@ -37,16 +37,10 @@ class LiveRuns:
         self.pool = SlotPool(context.spec, context.builder.checkout, context.parts.environ)  # where they run
         self.live: dict[str, RunDir] = {}  # started and watched, by ID; only this class writes it
         self._ready: Ready | None = None  # the prepared run that starts next
-        self._recorded: dict[str, RunDir] = {}  # not reported yet
         self._stuck: dict[str, str] = {}  # runs that are over and cannot be recorded now, and why
         self.conflicting: frozenset[str] = frozenset()  # live when the next run could not be prepared for one of them
 
     # -- what there is -------------------------------------------------------------------------------------------
-
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """The runs that have their row, but were not reported yet."""
-        return tuple(self._recorded)
 
     @property
     def ready(self) -> ReadyRun | None:
@@ -80,11 +74,15 @@ class LiveRuns:
     # -- the next run --------------------------------------------------------------------------------------------
 
     def prepare(self, run_request: RunRequest) -> None:
-        """Prepare a run, to be started when there is room; an idea that cannot be run gets a row that says why.
+        """Prepare a run, to be started when there is room; an idea that cannot be made or run gets a row that says why.
 
         Raises the error if the machine failed, which says nothing of the idea.
         """
-        context, slot = self._context, self.pool.spare()
+        context, hypothesis = self._context, run_request.idea.hypothesis
+        if hypothesis.unmade:
+            record_unmade(context, run_request, hypothesis.why_unmade, failure=hypothesis.unmade)
+            return
+        slot = self.pool.spare()
         assert slot is not None
         try:
             ready = get_ready(context.builder, run_request, slot, context.parts, self.pool.busy(self.live))
@@ -103,11 +101,6 @@ class LiveRuns:
         note_prepared(context, run_request, ready.run)
         failpoint("campaign.waits")
         spare_garbage_collection()
-
-    def record_unmade(self, run_request: RunRequest) -> None:
-        """Record an idea that the coding agent could not make: it counts as attempted, but never runs."""
-        hypothesis = run_request.idea.hypothesis
-        record_unmade(self._context, run_request, hypothesis.why_unmade, failure=hypothesis.unmade)
 
     def launch(self) -> bool:
         """Start the prepared run; False if no target has room for it."""
@@ -191,7 +184,8 @@ class LiveRuns:
             context.say(f"{run}: its outputs were not kept: {error}")
         del self.live[run]
         self.pool.free(run)
-        self._recorded[run] = rundir
+        with contextlib.suppress(AutoresearchError, OSError):
+            close_session(rundir, context.parts)
         failpoint("campaign.settled")
         return True
 
@@ -200,12 +194,6 @@ class LiveRuns:
         with contextlib.suppress(AutoresearchError, OSError):
             outputs.gather_left(self._context, self.pool.slots)
             outputs.make_room(self._context)
-
-    def close(self, run: str) -> None:
-        """Close the session of a recorded run: it is reported now."""
-        rundir = self._recorded.pop(run)
-        with contextlib.suppress(AutoresearchError, OSError):
-            close_session(rundir, self._context.parts)
 
 
 # -- what is recorded of the next run when it is prepared, or when it cannot be made ----------------------------------
@@ -218,7 +206,7 @@ def note_prepared(context: CampaignContext, run_request: RunRequest, idea_run: I
     turns: tuple[str, ...] = ()  # of the agent, that led to this run: its row is charged with them
     if why == "fix":
         turns = state.research.fix_turns.get(run_request.idea.index, ())
-    elif why == "first":
+    elif not run_request.idea.runs:
         turns = run_request.idea.hypothesis.turns
     fields = asdict(replace(idea_run, round=ongoing.number if ongoing else 0, turns=turns))
     del fields["started"]  # which another line says
@@ -240,7 +228,6 @@ def record_unmade(context: CampaignContext, run_request: RunRequest, reason: str
     failpoint("campaign.unmade")  # the row first: a started run without a row is taken for a lost one
     context.note("started", run=run.run)
     context.say(f"{run_request.idea.name}: {'not tried' if failure else 'could not be started'}: {reason}")
-    context.write_documents()
 
 
 @functools.cache

@@ -21,7 +21,8 @@ from autoresearch.lab.campaign_report.run_outputs import MOST_NAMED, RunOutputs,
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, disk_usage, gb
 from autoresearch.records import campaign_records, journal
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.files import write_json
+from autoresearch.records.rundir import RunDir
 
 _NOT_KEPT = frozenset(
     ["__pycache__", ".git", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".cache", ".venv", "venv", "node_modules",
@@ -90,7 +91,7 @@ def make_room(context: CampaignContext) -> None:
 def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, float]:
     """What is removed last is worth most."""
     idea, row = run_outputs.idea, run_outputs.row
-    return is_best(state, run_outputs.rundir), idea is state.best or idea.kept, row.ended or 0.0
+    return is_best(state, run_outputs.rundir), idea is state.winner or idea.kept, row.ended or 0.0
 
 
 def written(slot: Slot) -> Iterator[str]:

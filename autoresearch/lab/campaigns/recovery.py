@@ -10,6 +10,7 @@ from autoresearch.core.controller.actions import ControllerAction, Note, Say, Wa
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError
 from autoresearch.lab.campaign_report import progress
 from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.campaigns.seeds_and_rounds import note_equal_ones
 from autoresearch.lab.ideas.commit_builder import IdeaRefused
 from autoresearch.lab.ideas.idea_commit import as_line, claim
 from autoresearch.lab.results.collect import measure_again
@@ -49,6 +50,7 @@ def recover(context: CampaignContext) -> Iterator[ControllerAction]:
                 yield Note("started", {"run": run.run})
             if not over:
                 yield WatchRun(run.run, run.run_dir)
+    yield from note_equal_ones(context.state)
     _finish_records(context)
 
 

@@ -1,8 +1,15 @@
-"""The worktrees, targets and GPU sets that the runs of one campaign share."""
+"""The worktrees, targets and GPU sets that the runs of one campaign share.
+
+A worktree is checked before the trainer starts and after it ends: does it still hold the run's commit?
+
+    worktree.json   in the run directory: tracked files that differed from the commit when the trainer started
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -10,18 +17,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.run.spec import RunState
+from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.core.run.targets import LOCAL, Target
-from autoresearch.errors import AutoresearchError
+from autoresearch.core.text.numbers import listed
+from autoresearch.errors import AutoresearchError, ConflictError
+from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.remove_tree import wipe
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.launchers import gpus
-from autoresearch.records import order_file
+from autoresearch.records import campaign_records, order_file
+from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import read_json, write_json
+from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
 
 LOOK_AGAIN_S = 1.0  # between checks whether a lease has been released
+NOTED = "worktree.json"
+MOST_NAMED = 5  # files named in a flag
+ATTEMPTS = 3
 ASK_AGAIN_S = 10.0  # between checks whether GPU memory has been freed: nvidia-smi may take seconds
 
 
@@ -161,3 +176,55 @@ class SlotPool:
                         wipe(scratch_of(worktree.path))
         with contextlib.suppress(OSError):  # not empty
             Path(self.spec.trees).rmdir()
+
+
+# -- does a worktree still hold the commit of its run? ----------------------------------------------------------------
+
+
+def note_worktree(recorded: RecordedRun) -> None:
+    """Record which files differ from the commit before training. ConflictError if the worktree is not at that commit.
+    """
+    spec = recorded.spec
+    one = _slot(spec)
+    if one is None:
+        raise ConflictError(f"the worktree {spec.worktree} is none of its campaign's", code="slot_lost")
+    one.check_commit(spec.commit)
+    write_json(recorded.rundir.path / NOTED, {"changed": one.changes(untracked=False)}, durable=False)
+
+
+def check_worktree(recorded: RecordedRun) -> tuple[str, str]:
+    """Why the result does not belong to the commit ("" if it does), and a sentence on tracked files that the run
+    changed.
+    """
+    spec = recorded.spec
+    noted = read_json(recorded.rundir.path / NOTED)
+    if noted is None or not spec.worktree:
+        return "", ""  # it never started
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            one = _slot(spec)
+            if one is None or not one.path.is_dir():  # cannot be checked any more: the measurements are kept elsewhere
+                return "", "its worktree was removed while it trained"
+            one.check_commit(spec.commit)
+            found = one.changes(untracked=False)
+            break
+        except ConflictError as error:
+            return error.message, ""
+        except AutoresearchError as error:  # git was killed, or had no memory: that says nothing of the run
+            if attempt == ATTEMPTS:
+                return "", f"could not be checked: its worktree, after {ATTEMPTS} attempts: {error.message}"
+    if not (names := sorted(set(found) - set(noted.get("changed", ())))):
+        return "", ""
+    return "", f"it changed tracked files: {listed(names, MOST_NAMED)}"
+
+
+def note_command(rundir: RunDir) -> str:
+    """The command by which the Runner calls `note_worktree`, after the blueprint's preparation commands."""
+    return shlex.join([sys.executable, "-P", "-m", "autoresearch", "before-training", str(rundir.path)])
+
+
+def _slot(spec: RunSpec) -> Slot | None:
+    campaign = campaign_records.read_spec(CampaignDir(Path(spec.ledger).parent))
+    checkout = repository.locate(Path(campaign.repository))
+    slots = slots_of(campaign, checkout) if isinstance(checkout, Checkout) else []
+    return next((one for one in slots if str(one.path) == spec.worktree), None)

@@ -1,4 +1,4 @@
-"""Find and remove what is left of campaigns and runs that are over: worktrees, sessions, caches, old files.
+"""Find and remove what is left of campaigns and runs that are over: worktrees, and what lies beside them.
 
 Branches, ledgers, results and run directories are never touched, nor what is alive, or was made by somebody else. A
 worktree goes if git sees no change in it. Everything is looked at again right before it is removed, so that two
@@ -14,10 +14,9 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
-from autoresearch.core.run.spec import RunState
 from autoresearch.core.text.numbers import listed
 from autoresearch.core.text.regex import later
-from autoresearch.errors import AutoresearchError, EnvironmentUnusable
+from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.remove_tree import discard
 from autoresearch.git_repo.worktrees import Slot, owner_at
@@ -28,20 +27,13 @@ from autoresearch.lab.campaigns.campaign_status import has_ended
 from autoresearch.lab.campaigns.outputs import written
 from autoresearch.lab.disk.usage import disk_usage
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.runs.detached import session_names
-from autoresearch.lab.runs.sessions import server_session_info, session_info
-from autoresearch.launchers.tmux_session import SessionInfo
 from autoresearch.records import campaign_records, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import locked
 from autoresearch.records.index import state_home
-from autoresearch.records.rundir import RunDir, locked
+from autoresearch.records.rundir import RunDir
 
-ABANDONED_S = 3600.0  # a temporary file is renamed within milliseconds
-DEBUG_LOG_S = 7 * 86400.0  # after its last line, a log of --debug
-YOUNG_S = 600.0  # a worktree of a row made again may be about to be used
-MOST_RUNS = 500  # of the newest, whose sessions are looked for
 MOST_NAMED = 3  # files that would be lost
-_HOMES = ("", "live", "campaigns", "evidence", "places/*")  # of the state directory
 # what lies beside a worktree: a run's own /tmp, the repository of an edit, the last guard; what was being removed
 _BESIDE = later(
     r"(?:slot-\d+|evaluation-\d+|agent-[ab](?:-\d+)?|reading)\.(?:tmp|git|index|objects|guard)\Z"
@@ -53,9 +45,7 @@ class LeftoverKind(StrEnum):
     """What a leftover is."""
 
     WORKTREE = "worktree"
-    SESSION = "session"
     CACHE = "cache"
-    RECORD = "record"  # of the state directory: files that were never renamed, old logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +53,7 @@ class Leftover:
     """One thing that nobody needs any more, or (without `remove`) that would be lost, or is in use after all."""
 
     kind: LeftoverKind
-    name: str  # its path, or the name of the session
+    name: str  # its path
     why: str
     bytes: int = 0
     remove: Callable[[], str] | None = None  # looks again; "" if gone, else why it stays. OSError, AutoresearchError
@@ -78,17 +68,16 @@ class Cleaned:
     removed: frozenset[str] = frozenset()
 
 
-def find_leftovers(parts: Parts, project: Path | None, socket: str) -> Cleaned:
-    """Everything that could go, of a project or of all (None); changes nothing. socket: the project's tmux setting."""
-    every = [*_worktrees(parts, project), *_ended_sessions(parts, project, socket)]
-    every += _records(parts) if project is None else ()
+def find_leftovers(parts: Parts, project: Path | None) -> Cleaned:
+    """Everything that could go, of a project or of all (None); changes nothing."""
+    every = list(_worktrees(parts, project))
     return Cleaned(tuple(one for one in every if one.remove), tuple(one for one in every if not one.remove))
 
 
-def remove_leftovers(parts: Parts, project: Path | None, socket: str) -> Cleaned:
+def remove_leftovers(parts: Parts, project: Path | None) -> Cleaned:
     """Find and remove it; of two calls at once, the second waits. What could not be removed is in `kept`."""
     with locked(state_home(parts.environ) / "clean.lock"):
-        every = find_leftovers(parts, project, socket)
+        every = find_leftovers(parts, project)
         removed, kept = set[str](), list(every.kept)
         for one in every.leftovers:
             try:
@@ -104,11 +93,8 @@ def remove_leftovers(parts: Parts, project: Path | None, socket: str) -> Cleaned
         return Cleaned(every.leftovers, tuple(kept), frozenset(removed))
 
 
-# ------------------------------------------------------------------------------------------ worktrees
-
-
 def _worktrees(parts: Parts, project: Path | None) -> Iterator[Leftover]:
-    """Those of campaigns that are over and of rows made again, and what lies beside them."""
+    """Those of campaigns that are over, and what lies beside them."""
     for campaign in campaign_registry.registered(parts):
         if project is None or campaign.is_of(project):
             trees = _trees_of(campaign.campaign_dir, parts)
@@ -117,8 +103,7 @@ def _worktrees(parts: Parts, project: Path | None) -> Iterator[Leftover]:
                     hint = f"{why}: `campaign resume` goes on, `campaign stop` ends it"
                     yield Leftover(LeftoverKind.WORKTREE, str(trees), hint)
             else:
-                yield from _below(trees, project, parts, campaign)
-    yield from _below(state_home(parts.environ) / "repro", project, parts, None)
+                yield from _below(trees, parts, campaign)
 
 
 def _trees_of(own: CampaignDir, parts: Parts) -> Path:
@@ -134,9 +119,9 @@ def _goes_on(name: str, own: CampaignDir) -> str:
     return f"the campaign {name} has not ended" if own.spec.exists() and not has_ended(own) else ""
 
 
-def _below(trees: Path, project: Path | None, parts: Parts, known_campaign: KnownCampaign | None) -> Iterator[Leftover]:
-    """What could go of one directory of worktrees. known_campaign: None for rows made again, each on its own."""
-    done = f"the campaign {known_campaign.name} is over" if known_campaign else "it was made for a row made again"
+def _below(trees: Path, parts: Parts, known_campaign: KnownCampaign) -> Iterator[Leftover]:
+    """What could go of the worktrees of a campaign."""
+    done = f"the campaign {known_campaign.name} is over"
     trees, names = trees.resolve(), set[str]()
     remove = partial(_remove, trees, known_campaign)
     for marker in sorted(trees.glob("*.slot")):
@@ -146,15 +131,13 @@ def _below(trees: Path, project: Path | None, parts: Parts, known_campaign: Know
         if owner is None or checkout is None or checkout.common_dir != owner[0]:
             why = "its repository is gone: git cannot say what would be lost"
             yield Leftover(LeftoverKind.WORKTREE, str(path), why)
-        elif project is None or known_campaign or checkout.project == project:
-            slot = Slot(checkout, path, owner[1])
-            if why := _unsaved(slot, parts, known_campaign is None):
-                yield Leftover(LeftoverKind.WORKTREE, str(path), why)
-            else:
-                look = partial(_unsaved, slot, parts, known_campaign is None)
-                yield Leftover(
-                    LeftoverKind.WORKTREE, str(path), done, disk_usage([path]).bytes, partial(remove, look, slot.remove)
-                )
+            continue
+        slot = Slot(checkout, path, owner[1])
+        if why := _unsaved(slot, parts):
+            yield Leftover(LeftoverKind.WORKTREE, str(path), why)
+        else:
+            away = partial(remove, partial(_unsaved, slot, parts), slot.remove)
+            yield Leftover(LeftoverKind.WORKTREE, str(path), done, disk_usage([path]).bytes, away)
     for path in sorted(trees.glob("*")):  # caches of runs, and what an earlier removal, or another user, left
         if _BESIDE.match(path.name) and (path.suffix == ".tmp" or path.stem not in names):
             why = done if path.suffix == ".tmp" else "it is of a worktree that is gone"
@@ -162,109 +145,29 @@ def _below(trees: Path, project: Path | None, parts: Parts, known_campaign: Know
             yield Leftover(LeftoverKind.CACHE, str(path), why, disk_usage([path]).bytes, away)
 
 
-def _unsaved(slot: Slot, parts: Parts, lone: bool) -> str:
+def _unsaved(slot: Slot, parts: Parts) -> str:
     """Why a worktree stays: a run is in it, or what git sees there would be lost; "" if it may go."""
     for entry in parts.index.live():
         rundir = RunDir(Path(entry.run_dir))
         spec = recorded_run.read_if_whole(rundir)
         if spec and Path(spec.cwd).is_relative_to(slot.path) and rundir.state().lives:
             return f"the run {entry.run} is alive"
-    if lone and parts.clock() - slot.marker.stat().st_mtime < YOUNG_S:
-        return "it was used a moment ago"
     lost = slot.unsaved() or tuple(written(slot))
     return f"changes that no commit holds: {listed(lost, MOST_NAMED)}" if lost else ""
 
 
 def _remove(
-    trees: Path, known_campaign: KnownCampaign | None, why_not: Callable[[], str], take_away: Callable[[], None]
+    trees: Path, known_campaign: KnownCampaign, why_not: Callable[[], str], take_away: Callable[[], None]
 ) -> str:
     """Remove something if that is still right; a campaign that is started meanwhile waits until it is gone."""
     with contextlib.ExitStack() as held:
-        if known_campaign and known_campaign.campaign_dir.path.is_dir():
+        if known_campaign.campaign_dir.path.is_dir():
             lock = known_campaign.campaign_dir.path / "start.lock"  # a controller is started under it
             if not held.enter_context(locked(lock, blocking=False)):
                 return f"the campaign {known_campaign.name} is being started"
-        if why := (_goes_on(known_campaign.name, known_campaign.campaign_dir) if known_campaign else "") or why_not():
+        if why := _goes_on(known_campaign.name, known_campaign.campaign_dir) or why_not():
             return why
         take_away()
     with contextlib.suppress(OSError):  # not empty
         trees.rmdir()
-    return ""
-
-
-# ------------------------------------------------------------------------------------------- sessions
-
-
-def _ended_sessions(parts: Parts, project: Path | None, socket: str) -> Iterator[Leftover]:
-    """tmux sessions in which nothing runs any more, known by what was recorded, never by how their names begin.
-
-    On the tmux servers of the settings and of campaigns; none where tmux does not answer.
-    """
-    sockets = {socket}
-    for campaign in campaign_registry.known(parts):
-        with contextlib.suppress(AutoresearchError):
-            sockets.add(campaign_records.declared_spec(campaign.campaign_dir).tmux_socket)
-    reasons = dict(_over(parts, project))
-    for one in sorted(sockets):
-        with contextlib.suppress(EnvironmentUnusable):
-            for info in parts.launcher(one).list_ended():
-                if why := reasons.get(info.session):
-                    yield Leftover(LeftoverKind.SESSION, info.session, why, 0, partial(_close, parts, one, info))
-
-
-def _close(parts: Parts, socket: str, session: SessionInfo) -> str:
-    """Close it, unless somebody began something in it meanwhile."""
-    if session not in parts.launcher(socket).list_ended():
-        return "" if not parts.launcher(socket).exists(session) else "something runs in it again"
-    parts.launcher(socket).close(session)
-    return ""
-
-
-def _over(parts: Parts, project: Path | None) -> Iterator[tuple[str, str]]:
-    """The recorded sessions of runs, their servers and controllers that are over: name -> why."""
-    for entry in parts.index.recent(MOST_RUNS, str(project) if project else ""):
-        rundir = RunDir(Path(entry.run_dir))
-        if rundir.removed:
-            yield entry.session, f"the records of {entry.run} were removed"
-        elif rundir.state() is RunState.ENDED:
-            for info in filter(None, (session_info(rundir), server_session_info(rundir))):
-                yield info.session, f"{entry.run} is over"
-    for campaign in campaign_registry.registered(parts):
-        own = campaign.campaign_dir
-        if (project is None or campaign.is_of(project)) and (not own.spec.exists() or has_ended(own)):
-            for name in session_names(own.path):
-                yield name, f"the campaign {campaign.name} is over"
-
-
-# ---------------------------------------------------------------------------------- the state directory
-
-
-def _records(parts: Parts) -> Iterator[Leftover]:
-    """Files that were never renamed, old logs of --debug; each kind is one leftover."""
-    home = state_home(parts.environ)
-    temporary = partial(_old, parts, [f"{name}/.*.tmp".lstrip("/") for name in _HOMES], ABANDONED_S)
-    logs = partial(_old, parts, ["debug/*.log"], DEBUG_LOG_S)
-    for name, words, find in (
-        (".*.tmp", "files of commands that were killed while they wrote", temporary),
-        ("debug", "logs of --debug, unused for a week", logs),
-    ):
-        if paths := find():
-            size = disk_usage(paths).bytes
-            why = f"{words}: {len(paths)}"
-            yield Leftover(LeftoverKind.RECORD, str(home / name), why, size, partial(_unlink, find))
-
-
-def _old(parts: Parts, patterns: list[str], age_s: float) -> list[Path]:
-    """The files in the state directory that nobody wrote to for so long."""
-    found = []
-    for path in (path for pattern in patterns for path in state_home(parts.environ).glob(pattern)):
-        with contextlib.suppress(OSError):
-            if parts.clock() - path.stat().st_mtime > age_s:
-                found.append(path)
-    return found
-
-
-def _unlink(find: Callable[[], list[Path]]) -> str:
-    for path in find():
-        path.unlink(missing_ok=True)
     return ""

@@ -18,12 +18,11 @@ from autoresearch.core.text.regex import later
 from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, Committed, PatchError, commit_hypothesis
-from autoresearch.git_repo.comparison import diff
-from autoresearch.git_repo.history import read_file
+from autoresearch.git_repo.history import diff, read_file
 from autoresearch.lab.ideas.commit_builder import OURS, RECIPE, CommitBuilder
 from autoresearch.lab.recipes.overrides import rewritten
 from autoresearch.lab.yaml_files import parse_mapping
-from autoresearch.records.rundir import write_atomically
+from autoresearch.records.hostile import write_atomically
 
 PREFIX = "autoresearch/apply"
 MAX_BYTES = 64 << 20  # of a patch

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from autoresearch.core.blueprint.fields import BlueprintFields, fields_like
+from autoresearch.core.blueprint.fields import blueprint_like
 from autoresearch.core.blueprint.model import Blueprint, Notes
 from autoresearch.core.blueprint.parser import parse_blueprint
 from autoresearch.core.campaign.hypothesis import Hypothesis
@@ -18,8 +18,8 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.session_and_branch_names import slugify
 from autoresearch.errors import ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
+from autoresearch.git_repo.commits import entries_of
 from autoresearch.git_repo.history import read_file
-from autoresearch.git_repo.trees import entries_of
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
 from autoresearch.lab.resolve.launch_command import scripts_below, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
@@ -62,7 +62,7 @@ class CommitBuilder:
         codebase = Path(campaign_spec.repository) / campaign_spec.codebase
         read = shell_reader(codebase, blueprint.notes.env, _reads(checkout, campaign_spec.base_commit))
         launch = read(blueprint.launch_command)
-        return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint, shell_reading=launch))
+        return cls(campaign_spec, checkout, blueprint, registry.for_blueprint(blueprint, launch))
 
     @property
     def evaluation(self) -> Notes:
@@ -167,16 +167,14 @@ class CommitBuilder:
             return self.blueprint
         return parse_blueprint(hypothesis.blueprint.encode(), f"{hypothesis.slug}.md")
 
-    def fields(
-        self, hypothesis: Hypothesis, description: str, *, command: str, result_dir: str = ""
-    ) -> BlueprintFields:
-        """The blueprint fields of an idea, valid in any worktree: paths inside the repository are relative."""
+    def blueprint_as(self, hypothesis: Hypothesis, remark: str, *, command: str, result_dir: str = "") -> Blueprint:
+        """The blueprint of an idea, valid in any worktree: paths inside the repository are relative."""
         spec, codebase = self.spec, self.spec.codebase
         expected = f"\nExpected: {hypothesis.expected}" if hypothesis.expected else ""
-        return fields_like(
+        return blueprint_like(
             self.blueprint_of(hypothesis),
             title=hypothesis.slug,
-            purpose=f"{hypothesis.sentence}\n{description}{expected}",
+            purpose=f"{hypothesis.sentence}\n{remark}{expected}",
             launch_command=command,
             codebase_dir=f"./{codebase}",
             venv_exe=spec.interpreter,

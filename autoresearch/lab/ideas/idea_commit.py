@@ -1,28 +1,30 @@
-"""Turns a hypothesis into a commit on its own branch; one that cannot be tried is refused with a reason."""
+"""Turns a hypothesis into a commit on its own branch; one that cannot be tried is refused with a reason.
+
+And the edits that seem good into one commit, the tip. It is made from the baseline up, so that any of them can leave
+again. A setting is set again by its key; any other edit is applied as a patch, by a 3-way merge where what is around it
+has changed. What does not fit is left out, and said.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
 from autoresearch.core.campaign.hypothesis import BASELINE, BEST, Hypothesis
-from autoresearch.core.campaign.overrides import canonical, flatten
-from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.campaign.tip import edits_of, good_edits
+from autoresearch.core.controller import ablation
+from autoresearch.core.text.session_and_branch_names import first_free
 from autoresearch.errors import AutoresearchError
 from autoresearch.git_repo import branches
-from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import Change, commit_hypothesis
-from autoresearch.git_repo.comparison import code_fingerprint, diffstat, intact
+from autoresearch.git_repo.history import diff, intact
 from autoresearch.lab.agent_work.edit_workspace import protection_of
-from autoresearch.lab.campaigns.context import is_full
-from autoresearch.lab.campaigns.earlier import earlier_campaigns, given_up
+from autoresearch.lab.campaigns.context import CampaignContext, is_full
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, RECIPE, CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.tried_before import fingerprint_of, tried_earlier
 from autoresearch.lab.recipes.overrides import inherited, parents
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import dump, load_mapping
@@ -56,43 +58,25 @@ def conceive(builder: CommitBuilder, state: CampaignState, hypothesis: Hypothesi
         if twin is not None and not hypothesis.unmade:
             raise IdeaRefused(f"it is the same as {twin.name}")
         asked_for = hypothesis.unmade or hypothesis.proposer in _LISTED
-        stat = diffstat(builder.checkout, base, made.commit, ignoring=(OURS,)) if hypothesis.simpler else None
         if not asked_for and (told := tried_earlier(builder, made.commit, hypothesis)):
             raise IdeaRefused(told)
     except IdeaRefused:
         raise
     except AutoresearchError as error:
         raise _refused(error) from error
+    return replace(_idea(builder, hypothesis, index, parent, made.commit), fingerprint=mark)
+
+
+def _idea(builder: CommitBuilder, hypothesis: Hypothesis, index: int, parent: Idea | None, commit: str) -> Idea:
+    """An idea on its parent, None for the baseline."""
     return Idea(
         index=index,
         hypothesis=hypothesis,
         parent=parent.slug if parent else "",
-        parent_commit=base,
+        parent_commit=parent.commit if parent else builder.spec.base_commit,
         parent_branch=parent.branch if parent else "",
-        commit=made.commit,
+        commit=commit,
         branch=builder.spec.branch(hypothesis.slug),
-        fingerprint=mark,
-        simpler=stat is not None and stat.deletions > stat.insertions,
-    )
-
-
-def as_idea(builder: CommitBuilder, hypothesis: Hypothesis, commit: str, state: CampaignState) -> Idea:
-    """An idea of a merge that was committed on the baseline, with a blueprint of its own."""
-    baseline = state.baseline
-    assert baseline is not None, "the baseline is measured first"
-    index = 1 + max(idea.index for idea in state.ideas)
-    message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {builder.spec.name}.\n"
-    files = files_of(builder, hypothesis, commit)
-    made = commit_hypothesis(builder.checkout, commit, Change(files=files), message=message, uncounted=(OURS,))
-    return Idea(
-        index=index,
-        hypothesis=hypothesis,
-        parent=baseline.slug,
-        parent_commit=baseline.commit,
-        parent_branch=baseline.branch,
-        commit=made.commit,
-        branch=builder.spec.branch(hypothesis.slug),
-        fingerprint=fingerprint_of(builder, made.commit, hypothesis),
     )
 
 
@@ -102,6 +86,16 @@ def protected_changes(builder: CommitBuilder, base: str, commit: str) -> tuple[s
     ours = (OURS, *([builder.recipe_path] if builder.recipe_path else []))
     keys = protection.keys_changed(builder.whole(base), builder.whole(commit))
     return (*intact(builder.checkout, base, commit, protection, ours=ours), *keys)
+
+
+def record_idea(context: CampaignContext, draft: Idea) -> Idea:
+    """Claim the branch of an idea that was committed, and record it. After a kill in between, `recovery` goes on."""
+    context.note("drafted", **as_line(draft))
+    failpoint("campaign.drafted")
+    idea = claim(context.builder, draft)
+    failpoint("campaign.conceived")
+    context.note("idea", **as_line(idea))
+    return idea
 
 
 def claim(builder: CommitBuilder, idea: Idea) -> Idea:
@@ -156,7 +150,7 @@ def files_of(builder: CommitBuilder, hypothesis: Hypothesis, base: str) -> dict[
     if arguments != before:
         files[ARGUMENTS] = dump(arguments).encode() if arguments else None
     description = builder.difference(hypothesis, base, files)
-    text = render_blueprint(builder.fields(hypothesis, description, command=builder.command(arguments)))
+    text = render_blueprint(builder.blueprint_as(hypothesis, description, command=builder.command(arguments)))
     files[BLUEPRINT] = mask_text(text).encode()  # masks the prose: a command with a secret was refused earlier
     return files
 
@@ -171,7 +165,7 @@ def _recipe_from_outside(builder: CommitBuilder) -> str:
 
 
 _RECORDED = (
-    "index", "parent", "parent_commit", "parent_branch", "commit", "branch", "fingerprint", "simpler",
+    "index", "parent", "parent_commit", "parent_branch", "commit", "branch", "fingerprint",
 )  # fmt: skip
 
 
@@ -180,58 +174,124 @@ def as_line(idea: Idea) -> dict[str, object]:
     return {"hypothesis": idea.hypothesis.to_json(), **{name: getattr(idea, name) for name in _RECORDED}}
 
 
-# -- which ideas are one: their code, recipe and command, without what differs from run to run -------------------------
+# -- the tip: the merge of the edits that seem good -------------------------------------------------------------------
 
 
-def fingerprint_of(
-    builder: CommitBuilder, commit: str, hypothesis: Hypothesis, apart: frozenset[str] = frozenset()
-) -> str:
-    """Hash of the code, and of recipe and command without what differs from run to run; equal for equal ideas.
-
-    apart: paths that are left out, too.
-    """
-    recipe = builder.whole(commit)
-    runs_own = {output.key for output in builder.trainer.outputs(recipe)} | {builder.trainer.seed_key_in(recipe)}
-    leaves = sorted(f"{key}={canonical(value)}" for key, value in flatten(recipe).items() if key not in runs_own)
-    own = builder.blueprint_of(hypothesis).launch_command if hypothesis.blueprint else ""
-    return hashlib.sha256("\n".join([_code(builder, commit, apart), own, *leaves]).encode()).hexdigest()[:16]
-
-
-def own_files(campaign_spec: CampaignSpec) -> frozenset[str]:
-    """The files of a campaign itself in its repository: blueprint, campaign file and queue, which no run reads."""
-    root = os.path.realpath(campaign_spec.repository)
-    named = (campaign_spec.blueprint, campaign_spec.proposer.queue, *campaign_spec.sources.values())
-    paths = (os.path.relpath(os.path.realpath(one), root) for one in named if one.startswith("/"))
-    return frozenset(path for path in paths if path != "." and not path.startswith(".."))
+def merge_tip(context: CampaignContext) -> None:
+    """Make the tip what it should be now, and record it."""
+    state, before = context.state, context.state.made_tip
+    asked = good_edits(state)
+    by_index = {idea.index: idea for idea in state.ideas}
+    commit, merged = merge(context.builder, state, [by_index[index] for index in asked])
+    left = [index for index in asked if index not in {idea.index for idea in merged}]
+    found = _same_merge(state, merged) if merged else None
+    if merged and found is None:
+        found = _conceived(context, _of_merge(state, "tip", f"The tip of {_numbers(merged)}", merged), commit)
+    context.note("tip", good_edits=list(asked), index=found.index if found else 0, left=left)
+    if ((index := found.index if found else 0), *left) != (before.index, *before.left):
+        context.say(_merge_words(index, merged, [by_index[index] for index in left]))
 
 
-def tried_earlier(builder: CommitBuilder, commit: str, hypothesis: Hypothesis) -> str:
-    """How the same code and settings stand in an earlier campaign, if they were given up there: a clause, or "".
+def begin_ablation(context: CampaignContext, tip: Idea, edits: Sequence[Idea]) -> bool:
+    """Make the tip without each of these edits, as far as the others fit without it, and record what is to run."""
+    whole = [idea for idea in map(context.state.by_slug, tip.hypothesis.merges) if idea]
+    versions = list[Idea]()
+    for edit in edits:
+        others = [idea for idea in whole if idea is not edit]
+        version = _same_merge(context.state, others)
+        if version is None:
+            commit, merged = merge(context.builder, context.state, others)
+            if len(merged) < len(others):
+                context.say(f"{edit.name} is not measured apart: what was edited on it does not fit without it")
+                continue
+            words = f"What is in #{tip.index} without #{edit.index}"
+            named = _of_merge(context.state, f"{tip.slug}-without-{edit.index}", words, merged)
+            version = _conceived(context, named, commit)
+        versions.append(version)
+    number, candidates = ablation.next_number(context.state), [version.index for version in versions]
+    context.note("confirming", round=number, candidates=candidates, sizes=[ablation.RUNS], of=tip.index)
+    if versions:
+        runs = ablation.RUNS * (len(versions) + 1)
+        context.say(f"measuring what {_numbers(edits)} are worth in {tip.name}: {runs} runs, with and without them")
+    return True
 
-    What was kept or confirmed there, or part of it, may be tried again: nothing can be built on it here before.
-    """
-    for earlier_state in earlier_campaigns(builder.spec.earlier):
-        apart = own_files(builder.spec) | own_files(earlier_state.spec)
-        for idea in earlier_state.ideas:
-            stands = None if idea.hypothesis.blueprint else given_up(earlier_state, idea)
-            if stands is None:
+
+def _conceived(context: CampaignContext, hypothesis: Hypothesis, commit: str) -> Idea:
+    """An idea of a merge that was committed on the baseline, with a blueprint and a branch; no run of it is due yet."""
+    builder, state = context.builder, context.state
+    index = 1 + max(idea.index for idea in state.ideas)
+    message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nIdea {index} of {builder.spec.name}.\n"
+    files = files_of(builder, hypothesis, commit)
+    made = commit_hypothesis(builder.checkout, commit, Change(files=files), message=message, uncounted=(OURS,))
+    idea = _idea(builder, hypothesis, index, state.baseline, made.commit)
+    return record_idea(context, replace(idea, fingerprint=fingerprint_of(builder, made.commit, hypothesis)))
+
+
+def merge(builder: CommitBuilder, state: CampaignState, ideas: Sequence[Idea]) -> tuple[str, list[Idea]]:
+    """The commit with as many of the edits as fit, and those, in their order; an edit may need one that comes later."""
+    baseline = state.baseline
+    assert baseline is not None, "the baseline is measured first"
+    commit, merged, waiting = baseline.commit, list[Idea](), list(ideas)
+    while waiting:
+        left = []
+        for idea in waiting:
+            whole = {one.index for one in (*merged, idea)}
+            if any(broken <= whole for broken in state.broken_merges) or _clashes(state, idea, merged, waiting):
+                left.append(idea)
                 continue
             try:
-                same = _code(builder, idea.commit, apart) == _code(builder, commit, apart)
-                marks = [fingerprint_of(builder, one, hypothesis, apart) for one in (commit, idea.commit) if same]
-            except AutoresearchError:  # a commit of another clone, or of a branch that was removed
-                continue
-            if same and marks[0] == marks[1]:
-                name = earlier_state.spec.name
-                return f"it is the same as {idea.name} of the campaign {name}, given up there ({stands.words})"
-    return ""
+                commit = _with_edit(builder, commit, idea)
+                merged.append(idea)
+            except AutoresearchError as error:
+                if is_full(error):
+                    raise
+                left.append(idea)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return commit, merged
 
 
-def _code(builder: CommitBuilder, commit: str, apart: frozenset[str]) -> str:
-    recipe = [builder.recipe_path] if builder.recipe_path else []
-    return _of_tree(builder.checkout, commit, frozenset((OURS, *recipe, *apart)))
+def _clashes(state: CampaignState, idea: Idea, merged: Sequence[Idea], unmerged: Sequence[Idea]) -> bool:
+    """Whether a key that an idea sets has a value of an edit that it was not made on, or will get its older one."""
+    keys, below = idea.hypothesis.keys, edits_of(state, idea)
+    others = (one for one in (*merged, *unmerged) if one is not idea)
+    sharing = [one for one in others if one.hypothesis.keys & keys]
+    placed = {one.index for one in merged}
+    return any((one.index in placed) != (one.index in below) for one in sharing)
 
 
-@lru_cache(maxsize=1024)  # a commit never changes
-def _of_tree(checkout: Checkout, commit: str, ignored: frozenset[str]) -> str:
-    return code_fingerprint(checkout, commit, ignoring=ignored)
+def _with_edit(builder: CommitBuilder, base: str, idea: Idea) -> str:
+    """The base with the edit of an idea, as a commit of its own."""
+    hypothesis = idea.hypothesis
+    if hypothesis.files or idea.repaired >= 0:  # whole files would undo what others changed in them
+        whole = diff(builder.checkout, idea.parent_commit, idea.commit, ignoring=(OURS,))
+        hypothesis = replace(hypothesis, files={}, patches=(whole,))
+    files = files_of(builder, hypothesis, base)
+    change = Change(hypothesis.patches, files, merge=True)
+    message = f"{hypothesis.slug}: {hypothesis.sentence}\n\nThe edit of idea {idea.index}, for the tip.\n"
+    return commit_hypothesis(builder.checkout, base, change, message=message).commit
+
+
+def _same_merge(state: CampaignState, merged: Sequence[Idea]) -> Idea | None:
+    """The earlier tip of the same edits."""
+    slugs = {idea.slug for idea in merged}
+    return next((idea for idea in state.ideas if idea.hypothesis.merges and {*idea.hypothesis.merges} == slugs), None)
+
+
+def _of_merge(state: CampaignState, name: str, sentence: str, merged: Sequence[Idea]) -> Hypothesis:
+    slug = first_free(name, {idea.slug for idea in state.ideas}.__contains__)
+    slugs = tuple(idea.slug for idea in merged)
+    return Hypothesis(slug, sentence, parent=BASELINE, proposer="campaign", merges=slugs)
+
+
+def _numbers(merged: Sequence[Idea]) -> str:
+    numbers = [f"#{idea.index}" for idea in merged]
+    return " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
+
+
+def _merge_words(index: int, merged: Sequence[Idea], left: Sequence[Idea]) -> str:
+    apart = f"; what does not fit: {', '.join(one.name for one in left)}" if left else ""
+    if not index:
+        return f"there is no tip, so new ideas are edited on the best one{apart}"
+    return f"the tip, on which new ideas are edited, is now #{index}, the merge of {_numbers(merged)}{apart}"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import errors
+from autoresearch.core.blueprint.finding import raise_on
 from autoresearch.core.campaign.state import IdeaRun
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 from autoresearch.core.run.extra_paths import Way
 from autoresearch.errors import ConflictError, EnvironmentUnusable
 from autoresearch.git_repo.worktrees import Slot
@@ -20,7 +20,7 @@ from autoresearch.lab.launch.launch import check
 from autoresearch.lab.launch.run_sandbox import RunSandbox, writable_paths
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_run import CampaignRun, ResolvedRun, RunOptions, resolve_run
-from autoresearch.lab.resolve.run_names import free_name
+from autoresearch.lab.resolve.run_names import names_in
 from autoresearch.runner.basics import failpoint
 
 
@@ -55,21 +55,22 @@ def get_ready(
     idea, environment = run_request.idea, environment_in(spec, slot, parts.environ)
     local = all(target.is_local for target in spec.places)
     campaign_run = CampaignRun(
-        campaign=spec.name,
-        directory=Path(spec.directory),
-        experiment=free_name(Path(spec.directory), run_request.experiment),
-        index=idea.index,
-        replicate=run_request.replicate,
-        branch=committed.branch,
-        commit=committed.commit,
-        parent_commit=idea.parent_commit,
-        parent_branch=idea.parent_branch,
-        why=run_request.why,
-        claims=(*(["simpler"] if idea.simpler else []), *(["smoke"] if idea.hypothesis.smoke else [])),
+        names_in(
+            Path(spec.directory),
+            run_request.experiment,
+            campaign=spec.name,
+            index=idea.index,
+            replicate=run_request.replicate,
+            branch=committed.branch,
+            commit=committed.commit,
+            parent_commit=idea.parent_commit,
+            parent_branch=idea.parent_branch,
+            why=run_request.why,
+            seed=committed.seed,
+            seed_by=str(committed.way),
+            fix_of=idea.rows[-1].run_id if run_request.why == "fix" and idea.rows else "",
+        ),
         timeout_s=spec.timeout_s,
-        seed=committed.seed,
-        seed_by=str(committed.way),
-        fix_of=idea.rows[-1].run_id if run_request.why == "fix" and idea.rows else "",
         environment=environment,
         gpus=(spec.gpus_per_run or None) if local else None,
         remote_gpus=spec.gpus_per_run if "gpus_per_run" in spec.sources else None,
@@ -87,8 +88,7 @@ def get_ready(
     for source in resolved_run.spec.sources:
         if writer := (busy or {}).get(source.path):
             raise SharedOutputError(f"it would write {source.path}, which {writer} is writing")
-    if bad := errors(proof(builder, slot, idea, resolved_run.options.environment)):
-        raise EnvironmentUnusable(bad[0].message, hint=bad[0].hint, code=bad[0].code)
+    raise_on(proof(builder, slot, idea, resolved_run.options.environment), EnvironmentUnusable)
     check(resolved_run, ahead=True)
     remarks = [f"mapped to the worktree: {one.where}: {one.old} -> {one.new}" for one in mapped]
     remarks += [f"mapped to the worktree of the evaluation: {one.old} -> {one.new}" for one in apart]

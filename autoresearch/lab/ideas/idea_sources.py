@@ -1,4 +1,6 @@
-"""Sources of a campaign's ideas; ideas added by a person go before those of the proposer."""
+"""Where the ideas of a campaign come from, those added by a person before those of the proposer, and how hypotheses
+become ideas: what can be tried is committed, and of the rest is recorded why it cannot.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,26 @@ from typing import Any
 
 from autoresearch.core.agents.turns import AGENT, HYBRID, OPTIMISER
 from autoresearch.core.blueprint.finding import Finding
-from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.proposer import Attempt, Proposer
+from autoresearch.core.campaign.hypothesis import Hypothesis, baseline_hypothesis, idea_name, renamed
+from autoresearch.core.campaign.proposer import Attempt, Proposer, ProposerInputs
 from autoresearch.core.campaign.space import read_space
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.core.campaign.state import CampaignState
+from autoresearch.core.campaign.state import CampaignState, Idea
+from autoresearch.core.controller.actions import ControllerAction, Note, Say
 from autoresearch.core.controller.agent_schedule import waiting
-from autoresearch.core.controller.scheduler import attempts
+from autoresearch.core.controller.runs_and_retries import attempts
 from autoresearch.lab.campaigns.context import CampaignContext
+from autoresearch.lab.ideas import idea_commit
+from autoresearch.lab.ideas.commit_builder import CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.run_commit import repair
 from autoresearch.lab.yaml_files import line_numbers, parse_any
-from autoresearch.proposers.queue import Queue
-from autoresearch.proposers.queue_entry import QUEUE
-from autoresearch.proposers.registry import ProposerInputs, proposer
+from autoresearch.proposers.queue import Queue, in_order
+from autoresearch.proposers.queue_entry import QUEUE, Broken, from_entry
+from autoresearch.proposers.registry import proposer
 from autoresearch.records.campaign_records import CampaignDir
+
+MOST_REFUSED = 20  # proposals in a row that could not be tried
+MOST_FAULTS = 50  # of a queue, that are recorded
 
 # Proposers backed by a coding agent: its prepared hypotheses alone, or mixed with another proposer's.
 
@@ -38,7 +47,7 @@ class AgentProposer(Proposer):
         return next((one.hypothesis for one in waiting(self._state()) if one.made), None)
 
 
-class MixedProposer:
+class MixedProposer(Proposer):
     """Numbers from an optimiser, ideas from an agent, in the share that the spec names.
 
     Who is behind his share is asked first, so that it is kept in the long run; where he has nothing ready, the
@@ -56,19 +65,10 @@ class MixedProposer:
         every = sum(one.hypothesis.proposer in (AGENT, self._optimiser.name) for one in attempts)
         behind = mine < self._share * (every + 1)
         order: list[Proposer] = [self._shelf, self._optimiser] if behind else [self._optimiser, self._shelf]
-        for one in order if 0.0 < self._share < 1.0 else order[:1]:
+        for one in order:
             if (found := one.ask(attempts)) is not None:
                 return found
         return None
-
-    def tell(self, attempt: Attempt) -> None:
-        """The optimiser learns of its own."""
-        if attempt.hypothesis.proposer in ("", self._optimiser.name) or attempt.hypothesis.is_baseline:
-            self._optimiser.tell(attempt)
-
-    def close(self) -> None:
-        """Free what the optimiser holds."""
-        self._optimiser.close()
 
 
 ADDED = "added.yaml"
@@ -87,7 +87,7 @@ class IdeaSources:
     """The queue of `campaign add`, then the campaign's own proposer."""
 
     def __init__(self, context: CampaignContext) -> None:
-        self.spec, self.campaign_dir, self.builder = context.spec, context.campaign_dir, context.builder
+        self._context, self.spec = context, context.spec
         self.agent_proposer = AgentProposer(context.history.state)
         self._added: Queue | None = None
         self._queue: Queue | None = None
@@ -95,7 +95,7 @@ class IdeaSources:
         self._checked: dict[int, tuple[object, int, dict[str, list[Finding]]]] = {}  # per queue, last findings
 
     def _proposers(self) -> list[Proposer]:
-        added = self.campaign_dir.queue / ADDED
+        added = self._context.campaign_dir.queue / ADDED
         if self._added is None and added.exists():
             self._added = Queue(added, parse_any, line_numbers)
         if self._own is None:
@@ -118,14 +118,15 @@ class IdeaSources:
     def _proposer_inputs(self) -> ProposerInputs:
         mine = self.spec.proposer
         baseline: Mapping[str, Any] = {}
-        if mine.space or f"proposers.{mine.name}" in self.spec.plugins:
-            baseline = self.builder.whole(self.spec.base_commit) if self.builder.recipe_path == self.spec.recipe else {}
+        if mine.name not in (QUEUE, AGENT):
+            builder = self._context.builder
+            baseline = builder.whole(self.spec.base_commit) if builder.recipe_path == self.spec.recipe else {}
         return ProposerInputs(
             objective=self.spec.objective,
             read_yaml=parse_any,
             lines=line_numbers,
             space=read_space(mine.space) if mine.space else None,
-            queue=Path(mine.queue) if mine.queue else None,
+            queue=mine.queue,
             baseline=baseline,
             seed=mine.seed,
         )
@@ -141,23 +142,6 @@ class IdeaSources:
                 return found
         return None
 
-    def tell(self, attempt: Attempt) -> None:
-        """Report the outcome of an idea to its proposer."""
-        for one in self._proposers():
-            if attempt.hypothesis.proposer in ("", one.name) or attempt.hypothesis.is_baseline or one.name == HYBRID:
-                one.tell(attempt)
-
-    def reconcile(self, state: CampaignState) -> None:
-        """After a crash: report every settled attempt again; repeating a report changes nothing."""
-        for attempt in attempts(state):
-            if attempt.settled:
-                self.tell(attempt)
-
-    def queues(self) -> list[Queue]:
-        """The queues that people fill: the one of `campaign add`, and the campaign's own."""
-        self._proposers()
-        return [one for one in (self._added, self._queue) if one is not None]
-
     def faults(self, state: CampaignState) -> dict[str, list[Finding]]:
         """Findings on entries waiting in a queue, by token; a queue is checked again only after a change.
 
@@ -167,7 +151,8 @@ class IdeaSources:
         tokens = {idea.hypothesis.token for idea in state.ideas if idea.hypothesis.proposer == QUEUE}
         tokens |= {one.token for one, _ in state.skipped if one.proposer == QUEUE}
         found: dict[str, list[Finding]] = {}
-        for n, queue in enumerate(self.queues()):
+        self._proposers()
+        for n, queue in enumerate(one for one in (self._added, self._queue) if one is not None):
             signature, count = queue.signature(), len(known) + len(tokens)
             before = self._checked.get(n)
             if before is None or before[0] != signature or (before[2] and before[1] != count):
@@ -176,8 +161,58 @@ class IdeaSources:
             found = {**found, **queue.by_entry(), **self._checked[n][2]}
         return found
 
-    def close(self) -> None:
-        """Release the resources of the proposers."""
-        for one in (self._added, self._queue, self._own):
-            if one is not None:
-                one.close()
+    # -- from hypotheses to ideas --------------------------------------------------------------------------------
+
+    def commit_baseline(self) -> None:
+        """Commit the baseline on its branch. Raises IdeaRefused if it cannot be tried."""
+        self._commit(Attempt(1, baseline_hypothesis()))
+
+    def propose(self) -> bool | None:
+        """Ask until one of the ideas can be tried, and commit it; False if none could, None if there is none."""
+        for _ in range(MOST_REFUSED):
+            state = self._context.state
+            hypothesis = self.ask(attempts(state))
+            self.check_queues()
+            if hypothesis is None:
+                return None
+            taken = {idea.slug for idea in state.ideas}
+            index = 1 + max((idea.index for idea in state.ideas), default=0)
+            if self._commit(Attempt(index, renamed(hypothesis, taken))):
+                return True
+        return False
+
+    def _commit(self, attempt: Attempt) -> bool:
+        """Make an idea of a hypothesis; False if it is refused, which is recorded."""
+        context, hypothesis = self._context, attempt.hypothesis
+        try:
+            draft = idea_commit.conceive(context.builder, context.state, hypothesis, attempt.index)
+            idea_commit.record_idea(context, draft)
+        except IdeaRefused as refused:
+            if hypothesis.is_baseline:
+                raise
+            context.note("skipped", hypothesis=hypothesis.to_json(), reason=refused.message)
+            context.say(f"{idea_name(0, hypothesis)}: skipped: {refused.message}")
+            return False
+        return True
+
+    def check_queues(self) -> bool:
+        """Say which entries of a queue cannot be tried as they are; returns whether that changed."""
+        context, state = self._context, self._context.state
+        found = [str(finding) for finding in in_order(self.faults(state))[:MOST_FAULTS]]
+        if found == state.queue_faults:
+            return False
+        for fault in found:
+            if fault not in state.queue_faults:
+                context.say(f"cannot be tried as it is: {fault}")
+        context.note("queue", faults=found)
+        return True
+
+
+def repair_idea(builder: CommitBuilder, idea: Idea, entry: Any, note: str) -> tuple[ControllerAction, ...]:
+    """Commit a person's follow-up fix on the idea's branch; the idea then runs again."""
+    try:
+        commit = repair(builder, idea, from_entry(entry, Path("/")), note)
+    except (IdeaRefused, Broken) as error:
+        return (Say(f"{idea.name}: not repaired: {error}"),)
+    fields = {"index": idea.index, "slug": idea.slug, "commit": commit, "note": note}
+    return Note("fixed", fields), Say(f"{idea.name}: repaired ({note}); it runs again")

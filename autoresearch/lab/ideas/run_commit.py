@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.agents.turns import AGENT
+from autoresearch.core.blueprint.fields import blueprint_like
 from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.core.campaign.spec import CHECKED
-from autoresearch.core.campaign.state import Idea
-from autoresearch.core.controller.scheduler import RunRequest, seed_of
+from autoresearch.core.campaign.state import SCREEN, Idea
+from autoresearch.core.controller.runs_and_retries import RunRequest, seed_of
 from autoresearch.core.statistics.seeding import VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, ConflictError
 from autoresearch.git_repo import branches
 from autoresearch.git_repo.commits import Change, commit_hypothesis, commit_tree
-from autoresearch.git_repo.comparison import changed_paths
+from autoresearch.git_repo.history import changed_paths
 from autoresearch.lab.ideas.commit_builder import ARGUMENTS, BLUEPRINT, OURS, CommitBuilder, IdeaRefused
 from autoresearch.lab.ideas.idea_commit import protected_changes
 from autoresearch.lab.recipes.overrides import seed_way_of
@@ -52,42 +53,32 @@ def follow_up(builder: CommitBuilder, idea: Idea, files: Mapping[str, bytes | No
 
 
 def repair(builder: CommitBuilder, idea: Idea, fix: Hypothesis, note: str) -> str:
-    """Commit a follow-up fix on an idea's branch; returns the idea's new commit. Raises IdeaRefused."""
+    """Commit a follow-up fix on an idea's branch; returns the idea's new commit. Raises IdeaRefused.
+
+    It is made of the idea's own commit, without what its last run wrote into recipe and scripts.
+    """
     builder = builder.for_idea(idea.hypothesis)
     try:
         tip = branches.branch_commit(builder.checkout, idea.branch) or idea.commit
-        files: dict[str, bytes | None] = {path: text.encode() for path, text in fix.files.items()}
         changed = builder.changed(idea.commit, fix.overrides, builder.arguments(idea.commit))
-        own = {path: text.encode() for path, text in builder.launch(idea.commit).scripts.items()}
-        if builder.recipe_path:
-            own[builder.recipe_path] = (changed.recipe or builder.recipe_text(idea.commit)).encode()
-        for path, data in {**own, **changed.scripts}.items():  # without what the last run wrote into it
-            files.setdefault(path, data)
+        files: dict[str, bytes | None] = {**changed.scripts}
+        if changed.recipe is not None:
+            files[builder.recipe_path] = changed.recipe.encode()
+        files |= {path: text.encode() for path, text in fix.files.items()}
         if changed.arguments:
             files[ARGUMENTS] = dump(changed.arguments).encode()
-        message = f"{idea.slug}: follow-up fix\n\n{note}\n"
-        if fix.proposer == AGENT:
-            return _mended(builder, idea, fix, tip, message)
-        made = commit_hypothesis(builder.checkout, tip, Change(fix.patches, files), message=message, uncounted=(OURS,))
-        if not (fix.overrides or fix.files or fix.patches):
+        message, change = f"{idea.slug}: follow-up fix\n\n{note}\n", Change(fix.patches, files)
+        made = commit_hypothesis(builder.checkout, idea.commit, change, message=message, uncounted=(OURS,))
+        if made.changes_nothing and not fix.overrides:
             raise IdeaRefused("it repairs nothing")
-        branches.advance_branch(builder.checkout, idea.branch, made.commit, tip)
+        if fix.proposer == AGENT and (touched := protected_changes(builder, idea.commit, made.commit)):
+            raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
+        commit = commit_tree(builder.checkout.git, made.tree, tip, message)
+        branches.advance_branch(builder.checkout, idea.branch, commit, tip)
     except IdeaRefused:
         raise
     except AutoresearchError as error:
         raise IdeaRefused(error.message, hint=error.hint, code=error.code) from error
-    return made.commit
-
-
-def _mended(builder: CommitBuilder, idea: Idea, fix: Hypothesis, tip: str, message: str) -> str:
-    """Commit an agent's patch, made against the idea, on top of its branch, without the files specific to a run."""
-    made = commit_hypothesis(builder.checkout, idea.commit, Change(fix.patches), message=message, uncounted=(OURS,))
-    if made.changes_nothing:
-        raise IdeaRefused("it repairs nothing")
-    if touched := protected_changes(builder, idea.commit, made.commit):
-        raise IdeaRefused(f"it changes what is protected: {', '.join(touched[:5])}")
-    commit = commit_tree(builder.checkout.git, made.tree, tip, message)
-    branches.advance_branch(builder.checkout, idea.branch, commit, tip)
     return commit
 
 
@@ -97,7 +88,6 @@ class RunCommit:
 
     commit: str
     branch: str
-    result_dir: str
     seed: int
     way: SeedWay  # how the seed is passed to the training
     goes_on: str = ""  # of a retry: where it begins, in a sentence
@@ -114,18 +104,20 @@ def commit_run(builder: CommitBuilder, run_request: RunRequest) -> RunCommit:
     settings = _own_settings(builder, run_request, (way, seed), result_dir)
     continued, goes_on = _continued(builder, run_request)
     settings |= continued
+    if run_request.why == SCREEN:  # on a branch of its own: no later run begins with these settings
+        settings, idea = {**spec.screen_overrides, **settings}, replace(idea, branch=f"{idea.branch}-{SCREEN}")
     changed = builder.changed(idea.commit, settings, before, new_keys=True)
     files: dict[str, bytes | None] = {**changed.scripts}
     if changed.recipe is not None:
         files[builder.recipe_path] = changed.recipe.encode()
     description = f"Idea {idea.index}, run {run_request.replicate} ({run_request.why}), seed {seed} ({way})."
     command = builder.command(changed.arguments)
-    fields = builder.fields(idea.hypothesis, description, command=command, result_dir=result_dir)
+    blueprint = builder.blueprint_as(idea.hypothesis, description, command=command, result_dir=result_dir)
     given = {VARIABLE: str(seed), **({way.name: str(seed)} if way.kind == "variable" else {})}
-    rendered = render_blueprint(replace(fields, env={**fields.env, **given}))
+    rendered = render_blueprint(blueprint_like(blueprint, env={**blueprint.notes.env, **given}))
     files[BLUEPRINT] = mask_text(rendered).encode()
     commit, branch = follow_up(builder, idea, files, f"{idea.slug}: run {run_request.replicate}, {run_request.why}\n")
-    return RunCommit(commit, branch, result_dir, seed, way, goes_on)
+    return RunCommit(commit, branch, seed, way, goes_on)
 
 
 def _continued(builder: CommitBuilder, run_request: RunRequest) -> tuple[dict[str, object], str]:

@@ -8,23 +8,22 @@ edits. The Runner recreates it right before the evaluation, after the trainer an
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoresearch.core.blueprint.finding import Finding, errors
+from autoresearch.core.blueprint.finding import Finding, raise_on
 from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.campaign.state import Idea
 from autoresearch.core.run.swarm import Swarm
-from autoresearch.errors import BlueprintError, EnvironmentUnusable
+from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.comparison import changed_paths
 from autoresearch.git_repo.extras import as_mount_points
+from autoresearch.git_repo.history import changed_paths
 from autoresearch.git_repo.worktrees import Slot, slot
 from autoresearch.lab.ideas.commit_builder import RECIPE, CommitBuilder
 from autoresearch.lab.resolve.import_proof import import_environment, prove_imports
@@ -48,7 +47,6 @@ def path_map_in(campaign_spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
     return PathMap(
         codebase=Path(campaign_spec.repository) / campaign_spec.codebase,
         worktree=slot.path,
-        exists=lambda relative: os.path.lexists(slot.path / relative),
         root=Path(campaign_spec.repository),
         never=(venv, Path(campaign_spec.result_dir), Path(campaign_spec.directory).parent),
         home=home,
@@ -58,7 +56,7 @@ def path_map_in(campaign_spec: CampaignSpec, slot: Slot, home: str) -> PathMap:
 def at_home_in(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> tuple[ResolvedRun, tuple[Mapped, ...]]:
     """The run with every path into the user's codebase mapped to the worktree; the recipe file there is changed, too.
 
-    Raises BlueprintError for a path that the worktree does not have.
+    Raises BlueprintError for a worktree whose path is no word of a shell.
     """
     spec = builder.spec
     given = run.options.environment
@@ -68,22 +66,17 @@ def at_home_in(builder: CommitBuilder, slot: Slot, run: ResolvedRun) -> tuple[Re
     recipe = run.resolved.recipe_data if recipe_path else {}
     found = map_launch(run.spec.command, recipe, declared, path_map)
     swarm, more = _mapped_swarm(run.spec.swarm, path_map)
-    if bad := errors((*found.findings, *more)):
-        raise BlueprintError(bad[0].message, hint=bad[0].hint, code=bad[0].code)
-    trainer_settings = run.trainer_settings
+    raise_on((*found.findings, *more))
     if recipe_path and (changes := diff_recipes(recipe, found.recipe)):
         new = {change.key: change.new for change in changes}
         recipe_path.write_text(edit(recipe_path.read_text(), new, name=builder.recipe_path))
-        if trainer_settings.copy:  # the trainer reads this copy in place of the file
-            path, text = trainer_settings.copy
-            trainer_settings = replace(trainer_settings, copy=(path, edit(text, new, name=builder.recipe_path)))
     options = replace(run.options, environment={**given, **found.environment})
     command, mapped = found.command, found.mapped
     if builder.recipe_path == RECIPE and spec.recipe in command:  # use the idea's copy, not the outside file
         command = command.replace(spec.recipe, str(recipe_path))
         mapped = (*mapped, Mapped("command", spec.recipe, str(recipe_path)))
     spec_here = replace(run.spec, command=command, swarm=swarm, recipe_in_commit=builder.recipe_path)
-    return replace(run, spec=spec_here, options=options, trainer_settings=trainer_settings), mapped
+    return replace(run, spec=spec_here, options=options), mapped
 
 
 def _mapped_swarm(swarm: Swarm | None, path_map: PathMap) -> tuple[Swarm | None, tuple[Finding, ...]]:
@@ -133,7 +126,7 @@ def evaluated_apart(
 ) -> tuple[ResolvedRun, tuple[Mapped, ...]]:
     """The run with its evaluation moved to the evaluation worktree, and paths into the user's codebase mapped there.
 
-    Call it before the run itself is mapped. Raises BlueprintError for a path that the base commit does not have.
+    Call it before the run itself is mapped. Raises BlueprintError as `at_home_in`.
     """
     if not run.spec.evaluate:
         return run, ()
@@ -142,9 +135,8 @@ def evaluated_apart(
     path_map = path_map_in(campaign_spec, slot_here, run.options.environment.get("HOME", ""))
     declared = {name: run.options.environment[name] for name in run.resolved.blueprint.notes.env}
     found = [map_launch(command, {}, {}, path_map) for command in run.spec.evaluate]
-    around = map_launch("", {}, declared, path_map, inherited=frozenset(declared))
-    if bad := errors([finding for one in found for finding in one.findings]):
-        raise BlueprintError(f"evaluate: {bad[0].message}", hint=bad[0].hint, code=bad[0].code)
+    around = map_launch("", {}, declared, path_map)
+    raise_on([finding for one in found for finding in one.findings], start="evaluate: ")
     imports = environment_in(campaign_spec, slot_here, environ)
     own = {**around.environment, **imports, "PYTHONNOUSERSITE": "1", "BASH_ENV": ""}
     marked = {f"{FOR_EVALUATION}{name}": value for name, value in own.items()}

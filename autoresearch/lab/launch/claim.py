@@ -9,17 +9,16 @@ from pathlib import Path
 
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable, NotFoundError
-from autoresearch.git_repo.checkout import current_project, project_of
+from autoresearch.git_repo.checkout import current_project, hide, project_of
 from autoresearch.lab.launch.runner_session import keys_of_runner
 from autoresearch.lab.resolve.resolve_run import ResolvedRun
 from autoresearch.lab.resolve.run_names import free_name
-from autoresearch.lab.resolve.trainer_settings import there
-from autoresearch.readers.tracker_dirs import unnamed_files
+from autoresearch.readers.tracker_dirs import there, unnamed_files
 from autoresearch.records import journal, ledger, recorded_run
-from autoresearch.records.appending import make_directory
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import locked, make_directory
 from autoresearch.records.index import Index, IndexEntry
-from autoresearch.records.rundir import RunDir, locked, masked_file, write_atomically
+from autoresearch.records.rundir import RunDir
 
 
 def claim(resolved_run: ResolvedRun) -> ResolvedRun:
@@ -28,6 +27,8 @@ def claim(resolved_run: ResolvedRun) -> ResolvedRun:
     make_directory(resolved_run.result_dir)
     journal.claim(resolved_run.result_dir, spec.run, lambda run_id: _lives(parts.index, run_id))
     make_directory(campaign_dir)
+    if checkout := resolved_run.options.checkout:
+        hide(checkout, campaign_dir.parent, resolved_run.result_dir)
     with locked(campaign_dir / ".claims"):
         if not resolved_run.options.campaign_run:  # a campaign's run was named when it was prepared
             experiment = free_name(campaign_dir, spec.experiment)
@@ -70,11 +71,11 @@ def _entry(resolved_run: ResolvedRun) -> IndexEntry:
 def _projects(resolved_run: ResolvedRun) -> tuple[str, str]:
     """The project of the code, and the one in which the run was started; slugs are looked up in both."""
     options, resolved = resolved_run.options, resolved_run.resolved
-    if (campaign_run := options.campaign_run) is not None:
+    if options.campaign_run is not None:
         from autoresearch.lab.campaign_setup import campaign_registry
 
-        directory = campaign_run.directory
-        started_in = campaign_registry.started_in(CampaignDir(directory), campaign_run.campaign, options.parts)
+        directory = resolved_run.campaign_dir
+        started_in = campaign_registry.started_in(CampaignDir(directory), resolved_run.spec.campaign, options.parts)
         return _project_of(directory), started_in
     started_in = ""
     with contextlib.suppress(NotFoundError):
@@ -88,34 +89,15 @@ def _project_of(directory: Path) -> str:
     return str(project_of(directory))
 
 
-def hide_records(resolved_run: ResolvedRun) -> list[str]:
-    """Exclude our files inside the repository from `git status`; returns the reasons where that fails."""
-    from autoresearch.git_repo.snapshot import exclude, pattern_for
-
-    checkout = resolved_run.options.checkout
-    visible: list[str] = []
-    for path in (resolved_run.campaign_dir.parent, resolved_run.result_dir):
-        if checkout and (pattern := pattern_for(checkout, path)):
-            try:
-                exclude(checkout, pattern)
-            except EnvironmentUnusable as error:
-                visible.append(error.message)
-    return visible
-
-
 def prepare_result_dir(resolved_run: ResolvedRun) -> None:
     """Move the records of an earlier run aside, then create the experiment journal before all else."""
-    result_dir = resolved_run.result_dir
-    for path in journal.begin(result_dir, resolved_run.spec, own_outputs(resolved_run.spec)):
+    result_dir, spec = resolved_run.result_dir, resolved_run.spec
+    inside = (Path(source.path) for source in spec.sources if result_dir in Path(source.path).parents)
+    metrics = [match for pattern in inside for match in there(pattern)]
+    for path in journal.begin(result_dir, spec, metrics):
         journal.append(result_dir, f"moved aside, from an earlier run: {path}")
     for finding in resolved_run.findings:
         journal.append(result_dir, str(finding))
-    if resolved_run.trainer_settings.copy:
-        path, text = resolved_run.trainer_settings.copy
-        data = text.encode()
-        mode = 0o644 if masked_file(data, yaml=True) == data else 0o600
-        write_atomically(path, data, mode=mode, root=result_dir)
-        journal.append(result_dir, f"the recipe is read from a copy that has metrics written down: {path}")
 
 
 def with_what_is_there(spec: RunSpec) -> RunSpec:
@@ -129,10 +111,3 @@ def with_what_is_there(spec: RunSpec) -> RunSpec:
     marks = tuple(mark_of(source, size) for source, size in zip(spec.sources, sizes, strict=True))
     held = {source.path: f"{size} {mark_of(source, size)}" for source in others if (size := size_of(source))}
     return replace(spec, source_offsets=sizes, source_marks=marks, held=held)
-
-
-def own_outputs(spec: RunSpec) -> tuple[Path, ...]:
-    """Files in the result directory that the trainer will write metrics to; every match of a pattern."""
-    inside = Path(spec.result_dir)
-    own = [source.path for source in spec.sources if inside in Path(source.path).parents]
-    return tuple(match for path in own for match in there(Path(path)))

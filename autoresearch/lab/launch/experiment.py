@@ -1,75 +1,31 @@
-"""An experiment: a blueprint with the options of the command line, resolved and launched once, whoever asks for it."""
+"""A blueprint is resolved and launched once, whoever asks for it."""
 
 from __future__ import annotations
 
 import contextlib
-import shlex
+import os.path
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
+from autoresearch.errors import AutoresearchError, BlueprintError
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.launch.launch import Launched, launch
+from autoresearch.lab.launch.launch import Launched, check, start
 from autoresearch.lab.parts import Parts
-from autoresearch.lab.resolve.host_check import check_remote, check_sandbox
-from autoresearch.lab.resolve.resolve_blueprint import base_of, read_blueprint, read_bytes, resolve_blueprint
+from autoresearch.lab.resolve.host_check import check_sandbox, refuse
+from autoresearch.lab.resolve.resolve_blueprint import base_of, key_of, read_blueprint, read_bytes
 from autoresearch.lab.resolve.resolve_run import ResolvedRun, RunOptions, resolve_run
-from autoresearch.lab.resolve.run_names import key_of
 from autoresearch.lab.runs import lookup, sessions
 from autoresearch.lab.runs.adopt import adopt
-from autoresearch.lab.settings import Settings
 from autoresearch.records import journal
 from autoresearch.records.rundir import RunDir
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
-    """A blueprint and the options of the command line."""
-
-    path: Path
-    settings: Settings
-    parts: Parts
-    fix_of: str = ""
-    note: str = ""
-    objective: tuple[str, str] = ("", "")  # metric and direction; "": the blueprint's
-
-    @property
-    def options(self) -> RunOptions:
-        """How it is run. Raises NotFoundError or ConflictError for a run that it cannot repair."""
-        fixed = self._fixed() if self.fix_of else None
-        return RunOptions(self.settings, self.parts, fix_of=fixed, objective=self.objective)
-
-    def resolve(self) -> ResolvedRun:
-        """The run as it would be started, though it may be refused; nothing is written."""
-        return resolve_run(self.path, self.options)
-
-    def _fixed(self) -> RunSpec:
-        recorded = lookup.recorded(self.fix_of, self.parts)
-        spec = recorded.spec
-        if recorded.rundir.state().lives:
-            raise ConflictError(
-                f"{spec.run} still runs; only a run that is over can be repaired",
-                fix=f"autoresearch wait {spec.run}",
-            )
-        if spec.why:
-            raise ConflictError(
-                f"{spec.run} is a run of the campaign {spec.campaign}, which repairs its ideas itself",
-                fix=f"autoresearch explain {spec.run}",
-            )
-        if Path(spec.blueprint) != self.path.resolve():
-            raise ConflictError(
-                f"{spec.run} ran {spec.blueprint}, not {self.path}: a repair is a rerun of the same blueprint",
-                fix=f"autoresearch run {shlex.quote(spec.blueprint)} --fix-of {spec.run}",
-            )
-        return spec
-
-
-def planned(experiment: Experiment) -> tuple[ResolvedRun, list[AutoresearchError]]:
+def planned(path: Path, run_options: RunOptions) -> tuple[ResolvedRun, list[AutoresearchError]]:
     """The run as it would be started, and all that refuses it."""
-    run = experiment.resolve()
+    run = resolve_run(path, run_options)
     refusals = run.refusals()
     try:
         run = with_target_findings(run)
@@ -80,12 +36,15 @@ def planned(experiment: Experiment) -> tuple[ResolvedRun, list[AutoresearchError
 
 def with_target_findings(resolved_run: ResolvedRun) -> ResolvedRun:
     """The run with its target's current findings. Raises EnvironmentUnusable if it could not be sent there."""
-    target, spec, search = resolved_run.options.target, resolved_run.spec, None
-    if not target.is_local:
-        from autoresearch.lab.remote_files.remote_host import InterpreterSearch
+    target, spec, parts = resolved_run.options.target, resolved_run.spec, resolved_run.options.parts
+    if target.is_local:
+        return resolved_run
+    from autoresearch.lab.remote.inspect import inspect
+    from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 
-        search = InterpreterSearch(target, spec.interpreter, Path(spec.cwd), bool(spec.prepare))
-    found = check_remote(target, resolved_run.options.parts, search)
+    search = InterpreterSearch(target, spec.interpreter, Path(spec.cwd), bool(spec.prepare))
+    found = inspect(target, parts, search).findings
+    refuse(found, parts)
     return replace(resolved_run, findings=(*resolved_run.findings, *found))
 
 
@@ -100,23 +59,23 @@ class Begun:
     remarks: tuple[str, ...]
 
 
-def begin(experiment: Experiment) -> Begun:
+def begin(path: Path, run_options: RunOptions, note: str = "") -> Begun:
     """Launch the run, or return the run of this very blueprint that is in progress."""
-    parts = experiment.parts
-    read_bytes(experiment.path.absolute())  # before the lock: an invalid path leaves no trace
+    parts = run_options.parts
+    read_bytes(path.absolute())  # before the lock: an invalid path leaves no trace
     check_sandbox(parts)  # before the index: the sandbox may forbid its directory
-    with parts.index.launch_lock(key_of(experiment.path)), _nothing_launched_if_interrupted():
-        with refusals_marked(experiment.path, RunOptions(experiment.settings, parts)):
-            run = experiment.resolve()
+    with parts.index.launch_lock(key_of(path)), _nothing_launched_if_interrupted():
+        with refusals_marked(path, run_options):
+            run = resolve_run(path, run_options)
             running = _running(run.spec, parts)
             if running is not None:
                 return Begun(running, ())
             _finish_records(run.spec.result_dir, parts)
-            run.refuse()
+            check(run)
             run = with_target_findings(run)
-        launched = launch(run)
-    if experiment.note:
-        journal.append(run.result_dir, f"note: {experiment.note}")
+        launched = start(run)
+    if note:
+        journal.append(run.result_dir, f"note: {note}")
     remarks = [str(finding) for finding in run.findings]
     if not run.trainer_settings.steps_known:
         remarks.append(f"first step: {run.first_step_rule}")
@@ -166,27 +125,21 @@ def refusals_marked(path: Path, run_options: RunOptions) -> Iterator[None]:
         yield
     except BlueprintError as refusal:
         with contextlib.suppress(AutoresearchError, OSError):  # the refusal matters more
-            result_dir = _result_dir(path, run_options)
+            result_dir = _result_dir(path)
             known = result_dir is None or run_options.parts.index.by_directory(str(result_dir))
             if result_dir and not known and not journal.has_run(result_dir):
-                from autoresearch.git_repo.snapshot import exclude, pattern_for
-
-                checkout = repository.find(base_of(path.absolute()))
-                if checkout and (pattern := pattern_for(checkout, result_dir)):
-                    exclude(checkout, pattern)
                 reason, t = refusal.message, run_options.parts.clock()
                 journal.write_refusal(result_dir, blueprint=str(path.absolute()), reason=reason, t=t)
+                if checkout := repository.find(base_of(path.absolute())):
+                    repository.hide(checkout, result_dir)
         raise
 
 
-def _result_dir(path: Path, run_options: RunOptions) -> Path | None:
-    """The result directory of the refused run; None if nobody knows it."""
+def _result_dir(path: Path) -> Path | None:
+    """The result directory that the refused blueprint names; None if it names none, or was written for a command."""
     try:
         file = read_blueprint(path)
+        text = "" if file.is_typed else file.blueprint.result_dir
     except BlueprintInvalid as error:
-        return base_of(path.absolute()) / Path(error.result_dir).expanduser() if error.result_dir else None
-    if file.is_typed:
-        return None
-    resolved = resolve_blueprint(file, environ=run_options.parts.environ)
-    bad = any(finding.code == "bad_result_dir" for finding in resolved.findings)
-    return None if bad else resolved.result_dir
+        text = error.result_dir
+    return Path(os.path.normpath(base_of(path.absolute()) / Path(text).expanduser())) if text else None

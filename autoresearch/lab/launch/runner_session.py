@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,18 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.launch.run_sandbox import BUBBLEWRAP, why_no_sandbox
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve.resolve_run import ResolvedRun
-from autoresearch.launchers import gpus
-from autoresearch.launchers.tmux_session import SessionInfo
+from autoresearch.launchers.tmux import SessionInfo
 from autoresearch.records import exit_record, journal, recorded_run
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.files import write_environment, write_json
 from autoresearch.records.index import IndexEntry, state_home
 from autoresearch.records.order_file import request_stop
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, write_environment, write_json
-from autoresearch.runner import debug_log
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
-from autoresearch.trainers import ask
+from autoresearch.runner.gpu_lease import VISIBLE
+from autoresearch.trainers import registry
 
 # spec.json as the Runner reads it: the run's spec, and keys that only the Runner needs.
 
@@ -40,10 +40,10 @@ def keys_of_runner(resolved_run: ResolvedRun) -> dict[str, object]:
         "journal": str(Path(spec.result_dir) / journal.NAME),
         "collector": [sys.executable, "-P", "-m", "autoresearch", "collect", spec.run_dir],
         "controller": str(CampaignDir(Path(spec.ledger).parent).lock) if spec.why else "",
-        "leases": [str(p) for p in gpus.make_leases(spec.gpus, resolved_run.options.environment)],
+        "gpu_count": resolved_run.options.gpu_request.count,
         "first_step": resolved_run.resolved.blueprint.notes.first_step,
         "output": resolved_run.trainer_settings.output,
-        "start": ask.server(resolved_run.trainer_settings.trainer).start_command(spec),
+        "start": registry.server(resolved_run.trainer_settings.trainer).start_command(spec),
     }
 
 
@@ -56,7 +56,6 @@ def _start_session(resolved_run: ResolvedRun) -> SessionInfo:
     environ = options.parts.environ
     argv = [sys.executable, "-S", "-E", "-s", str(RUNNER), str(rundir.path)]
     marker = {"AUTORESEARCH_RUN_ID": spec.run, "XDG_STATE_HOME": str(state_home(environ).parent)}
-    marker |= debug_log.inherited()
     marker |= {name: environ[name] for name in ("AUTORESEARCH_FAILPOINT",) if environ.get(name)}
     info = options.parts.launcher(options.tmux_socket).start(spec.session, argv, cwd=Path(spec.cwd), environment=marker)
     write_json(rundir.session, asdict(info), durable=False)
@@ -66,15 +65,13 @@ def _start_session(resolved_run: ResolvedRun) -> SessionInfo:
 def start_runner(run: ResolvedRun, uuids: tuple[str, ...], shares: int) -> tuple[ResolvedRun, SessionInfo]:
     """Write what the Runner reads, with GPUs and sandbox; start it in its session."""
     options, rundir = run.options, run.directory
-    environment = {**options.environment, **options.caches}
-    spec = replace(run.spec, environment={**run.spec.environment, **options.caches})
+    environment, spec = dict(options.environment), run.spec
     keys = keys_of_runner(run)
     if uuids:
-        keys["leases"] = [str(p) for p in gpus.make_leases(uuids, environment, shares)]
-        keys["lease_shares"] = shares
-        shown = gpus.GpuChoice(uuids, gpus.find()).variables
-        environment |= shown
-        spec = replace(spec, gpus=uuids, environment={**spec.environment, **shown})
+        if VISIBLE not in run.resolved.blueprint.notes.env:
+            environment.pop(VISIBLE, None)  # the campaign chose them: this shell may be another one than at its start
+        keys |= {"gpu_count": 0, "lease_shares": shares}
+        spec = replace(spec, gpus=uuids)
     if options.sandbox and not why_no_sandbox(run.resolved.blueprint.notes, spec.command, environment):
         environment = options.sandbox.environment(environment)
         keys |= options.sandbox.before(spec, environment)
@@ -93,19 +90,19 @@ def start_runner(run: ResolvedRun, uuids: tuple[str, ...], shares: int) -> tuple
 
 def _checked_worktree(recorded: RecordedRun) -> dict[str, str]:
     """Check that the worktree holds the run's commit: now, or after its `prepare` commands if it has any."""
-    from autoresearch.lab.ideas import worktree_check
+    from autoresearch.lab.campaigns import slots
 
     if recorded.spec.prepare:
-        return {"before_training": worktree_check.command(recorded.rundir)}
-    worktree_check.before(recorded)
+        return {"before_training": slots.note_command(recorded.rundir)}
+    slots.note_worktree(recorded)
     return {}
 
 
-def await_report(rundir: RunDir, session: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+def await_report(rundir: RunDir, session: str) -> None:
     """Return once the Runner holds its lock; tmux's own exit code 0 proves nothing in a sandbox."""
-    deadline = clock() + REPORT_IN_S
+    deadline = time.monotonic() + REPORT_IN_S
     pause = 0.002
-    while clock() < deadline:
+    while time.monotonic() < deadline:
         if rundir.runner.exists() or rundir.exit_record.exists():
             return
         time.sleep(pause)

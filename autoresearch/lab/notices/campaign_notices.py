@@ -10,21 +10,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from autoresearch.core.campaign.idea_name import idea_name
 from autoresearch.core.campaign.spec import CampaignPhase, CampaignSpec
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.agent_schedule import held
 from autoresearch.core.controller.proof import proof_of
 from autoresearch.core.controller.standing import Word, standing, standings, tally
 from autoresearch.lab.campaigns.campaign_status import next_commands, numbers_now
 from autoresearch.lab.notices.run_notices import project_recipients
+from autoresearch.lab.notices.sending import Notice, NoticeKind, hand_over
 from autoresearch.lab.parts import Parts
-from autoresearch.notifiers.sending import Notice, NoticeKind, hand_over
 from autoresearch.records.campaign_records import CampaignDir
 
 STORM = "circuit breaker: "  # as `core.controller.rules.reason_to_pause` begins
 RECENT_S = 3600.0  # a full disk of yesterday is no news
-MOST_NAMED = 3  # ideas that wait for a person
 
 
 def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]:
@@ -33,7 +30,6 @@ def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]
     yield from _full_disk(state, now, host)
     if state.stop_mode:
         return
-    kept_back = held(state)
     if state.phase is CampaignPhase.PAUSED:
         storm = state.reason.startswith(STORM)
         what = NoticeKind.CRASH_STORM if storm else NoticeKind.PAUSE
@@ -41,14 +37,9 @@ def due_notices(state: CampaignState, now: float, host: str) -> Iterator[Notice]
         title = f"paused{', its ideas crash' if storm else ''}"
         paused = (reason, *map(str, numbers_now(state)), best_line(state), _next(state, CampaignPhase.PAUSED))
         yield _notice(state, what, f"pause:{_since(state)}", title, paused, host)
-    elif kept_back or state.phase is CampaignPhase.WAITING:
-        reason, key = state.reason, f"waiting:{_since(state)}"
-        if kept_back:  # code ideas wait for `campaign approve`
-            names = [idea_name(0, one) for one in kept_back[:MOST_NAMED]]
-            more = f" and {len(kept_back) - MOST_NAMED} more" if len(kept_back) > MOST_NAMED else ""
-            reason, key = f"To approve: {'; '.join(names)}{more}", f"waiting:{kept_back[-1].slug}"
-        lines = (reason, _next(state, CampaignPhase.WAITING))
-        yield _notice(state, NoticeKind.WAITING, key, "waits for you", lines, host)
+    elif state.phase is CampaignPhase.WAITING:
+        lines = (state.reason, _next(state, CampaignPhase.WAITING))
+        yield _notice(state, NoticeKind.WAITING, f"waiting:{_since(state)}", "waits for you", lines, host)
 
 
 def end_notice(state: CampaignState, reason: str, host: str) -> Notice:
@@ -66,7 +57,7 @@ def best_line(state: CampaignState) -> str:
     """
     if state.spec.prove:
         return proof_of(state, state.phase).sentence
-    best = standing(state, state.best) if state.best else None
+    best = standing(state, state.winner) if state.winner else None
     if best is None or best.value is None:
         return "Nothing was measured."
     return f"best: {best.sentence}" + ("; no idea was better" if best.word is Word.BASELINE else "")

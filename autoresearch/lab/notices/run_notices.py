@@ -8,7 +8,7 @@ from pathlib import Path
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab import settings as project
-from autoresearch.notifiers.sending import Notice, NoticeKind, Recipients, hand_over, recipients_of
+from autoresearch.lab.notices.sending import Notice, NoticeKind, Recipients, hand_over, recipients_of
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.recorded_run import Outcome
 

@@ -10,7 +10,6 @@ from itertools import chain
 from autoresearch.core.metrics.objective import Objective, steadier, usual_direction
 from autoresearch.core.metrics.signal import Reading
 from autoresearch.core.run.trainer import Source
-from autoresearch.core.text.regex import later
 
 
 def _set_of(words: str) -> frozenset[str]:
@@ -32,19 +31,10 @@ _MEANS = _set_of("avg average mean ave running moving smoothed")
 _SO_FAR = _set_of("best max highest lowest")
 _NO_DIFFERENCE = _MEANS | _SO_FAR | _set_of("episode episodic ep per episodes final last")
 """Words of a name that say how a number is taken, and not of what."""
-_SAME = {
-    **dict.fromkeys(("acc", "acc1", "top1", "prec"), "accuracy"),
-    **dict.fromkeys(("vali", "valid", "validation"), "val"),
-    **dict.fromkeys(("ppl", "perplexity", "bpb", "bpc", "nll"), "loss"),  # each rises with the others
-    **{"rewards": "reward", "returns": "return", "scores": "score", "err": "error", "1": ""},
-}
-_CODES = _set_of("ppl perplexity")  # of a codebook, perhaps: `recon_loss` is no part of it
 _NEVER = _set_of(
     "std stdev stddev var variance min max minimum maximum count counts num time runtime elapsed seconds sec size lr "
     "norm flops"
 )
-_NO_MEASURE = _set_of("total number step steps epoch samples per second results metrics stats") | _HELD_OUT
-_NUMBERS = later(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +99,7 @@ def _words(number: PrintedNumber) -> frozenset[str]:
 
 def _core(number: PrintedNumber) -> frozenset[str]:
     """The words that say of what a number is."""
-    return frozenset(_SAME.get(word, word) for word in _words(number) - _NO_DIFFERENCE) - {""}
+    return _words(number) - _NO_DIFFERENCE
 
 
 def _measure(number: PrintedNumber) -> int:
@@ -127,29 +117,20 @@ def _rank(number: PrintedNumber) -> int:
 
 
 def _best(names: list[PrintedNumber]) -> list[PrintedNumber]:
-    """The likeliest of the best rank, and what is measured on held-out data by whatever name, if that rank is not."""
-    fair = [one for one in names if not _words(one) & _NEVER]
-    others = [one for one in fair if _words(one) & _HELD_OUT and not _measure(one)]  # `valid corr`
-    others = [one for one in others if {len(word) for word in _split(one) - _HELD_OUT} != {1}]  # not `T_eval`
-    for rank in range(len(_MEASURES) + 1):
-        if fit := _likeliest([one for one in fair if _rank(one) == rank]):
-            return [*fit, *(others if rank else [])]
-    return _likeliest([one for one in others if _words(one) - _NO_MEASURE])
+    """The likeliest of the best rank."""
+    ranks = {one: _rank(one) for one in names}
+    best = min(ranks.values(), default=len(_MEASURES) + 1)
+    return _likeliest([one for one in names if ranks[one] == best <= len(_MEASURES)])
 
 
 def _likeliest(names: list[PrintedNumber]) -> list[PrintedNumber]:
     """Those that no other one is to be preferred to.
 
     What is measured on validation data comes before test data, a plain name (`loss`) before that of a part
-    (`policy_loss`), @1 before @5, the value before the best so far, a mean before one value, and the last of those that
-    are the same.
+    (`policy_loss`), the value before the best so far, a mean before one value, and the last of those that are the same.
     """
-    validated = [one for one in names if _words(one) & _VALIDATION]
-    fit = validated or names
+    fit = [one for one in names if _words(one) & _VALIDATION] or names
     cores = {one: _core(one) for one in fit}
-    whole = [cores[one] for one in fit if not _words(one) & _CODES]
-    plain = [one for one in fit if not any(core < cores[one] for core in whole)]
-    firsts = {_NUMBERS.sub("#", one.name) for one in plain if _NUMBERS.findall(one.name) == ["1"]}
-    plain = [one for one in plain if _NUMBERS.sub("#", one.name) not in firsts or _NUMBERS.findall(one.name) == ["1"]]
+    plain = [one for one in fit if not any(core < cores[one] for core in cores.values())]
     plain.sort(key=lambda one: (not _split(one) & _SO_FAR, bool(_split(one) & _MEANS)))
     return sorted({cores[one]: one for one in plain}.values(), key=names.index)

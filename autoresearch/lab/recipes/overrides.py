@@ -16,12 +16,9 @@ from autoresearch.core.campaign.recipe_edits import apply_overrides
 from autoresearch.core.run.recipe_keys import look_up
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell import python_file, simple_commands
-from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
-from autoresearch.core.text.command_words import with_words
-from autoresearch.core.text.regex import later
-from autoresearch.errors import BlueprintError
-from autoresearch.lab.recipes.shell_settings import (
+from autoresearch.core.shell_settings import (
     as_word,
+    hydra_words,
     joins_values,
     listed,
     plain_key,
@@ -29,9 +26,12 @@ from autoresearch.lab.recipes.shell_settings import (
     variables_in,
     with_value,
     with_variable,
+    with_words,
 )
+from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
+from autoresearch.core.text.regex import later
+from autoresearch.errors import BlueprintError
 from autoresearch.lab.yaml_files import edit, parse_mapping
-from autoresearch.trainers.command_settings import hydra_words
 
 # A recipe is merged with the parents under `defaults:` as NeMo-RL does it (nemo_rl/utils/config.py, 017238e5). Only
 # names of YAML files count: hydra's own `defaults` (verl) name groups, which cannot be resolved from outside.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -16,17 +15,11 @@ from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.errors import AutoresearchError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited
-from autoresearch.lab.resolve.trainer_settings import there
 from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.readers.tracker_dirs import there
 from autoresearch.records.hostile import read_readable
 
 # A run that goes on from the last checkpoint of one that the machine ended.
-
-
-def can_go_on(trainer: Trainer, recipe: Recipe) -> bool:
-    """Whether a run with this recipe, in a directory of its own, leaves something that another can go on from."""
-    own = {output.key: f"/runs/{output.name}" if output.name else "run" for output in trainer.outputs(recipe)}
-    return trainer.continuation({**recipe, **own}) is not None
 
 
 def settings_from(trainer: Trainer, recipe: Recipe) -> tuple[dict[str, object], str]:
@@ -59,18 +52,12 @@ class CommittedRun:
 
     def recipe_path(self) -> str:
         """The path of the recipe in the commit; "" without one, or if it was not committed."""
-        text = self.spec.recipe if self.spec else self.row.recipe
-        if self.campaign is not None:
-            own = self.campaign.recipe
-            names = [f"{OURS}/recipe.yaml"] if own.startswith("/") else [own]
-        else:
-            names = self._seen_from_root(text, "recipe") if text else []
-        return self._first_held(names)
+        return self._first_held([self.row.recipe])
 
     def blueprint_path(self) -> str:
         """The path of the blueprint in the commit; "" if none was committed."""
         text = self.spec.blueprint if self.spec else ""
-        beside = [] if self.campaign or not text else self._seen_from_root(text, "blueprint")
+        beside = [] if self.campaign or not text else self._seen_from_root(text)
         return self._first_held([*beside, BLUEPRINT])
 
     def read(self, path: str) -> bytes:
@@ -91,14 +78,9 @@ class CommittedRun:
         return {}
 
     def asked_for(self) -> str:
-        """The command without autoresearch's additions: the recipe's copy, and the Ray job's name."""
+        """The command without the name of its Ray job, which we add."""
         spec = self.spec
-        if spec is None:
-            return self.row.command
-        command = spec.command
-        if spec.recipe:
-            command = command.replace(shlex.quote(spec.recipe_copy), shlex.quote(spec.recipe))
-        return command.replace(f" --submission-id {spec.session}", "", 1)
+        return spec.command.replace(f" --submission-id {spec.session}", "", 1) if spec else self.row.command
 
     def settings(self, trainer: Trainer) -> Recipe:
         """The recipe as its trainer saw it: merged with its parents, overridden by the command's settings."""
@@ -113,13 +95,13 @@ class CommittedRun:
             recipe = inherited(recipe, place, read)
         return LaunchSettings(trainer, recipe, self.asked_for()).settings
 
-    def _seen_from_root(self, text: str, kind: str) -> list[str]:
+    def _seen_from_root(self, text: str) -> list[str]:
         path = PurePosixPath(text)
         if not path.is_absolute():
             return [str(path)]
         root = PurePosixPath(str(self.checkout.root)) if self.checkout else path
         inside = [str(path.relative_to(root))] if root in path.parents else []
-        return [*inside, f"{OURS}/{kind}/{path.name}"]
+        return [*inside, f"{OURS}/blueprint/{path.name}"]
 
     def _first_held(self, names: list[str]) -> str:
         for name in filter(None, names):

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.job_launcher import Handle, Observation, Unreachable
+from autoresearch.core.run.job_launcher import Handle, Unreachable
 from autoresearch.core.run.json_record import as_recorded, from_record
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.lab.remote.reconcile import Memory, Settled
 from autoresearch.lab.remote_files.mirror import RemoteMirror
 from autoresearch.records import events, journal, order_file, recorded_run
+from autoresearch.records.files import read_json
 from autoresearch.records.order_file import Observed, Order
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import RunDir
 
 
 @dataclass(slots=True)
@@ -33,9 +34,6 @@ class FarRun:
     lock: int  # descriptor of the file `looked`
     last_look: float  # before this one; wall clock
     memory: Memory
-    observation: Observation | None = None  # the launcher's last answer; None: not asked yet, or no answer
-    polled: float = 0.0  # when that came; wall clock
-    hurry: bool = False  # the launcher's answer decides
     silence: Unreachable | None = None  # why the launcher gave no answer
     news: bool = False  # something came with this look
 
@@ -44,14 +42,11 @@ class FarRun:
         """The run of a directory, as the last look left it. Raises NotFoundError where it cannot be read."""
         spec = recorded_run.read(rundir)
         mirror = RemoteMirror(RecordedRun(rundir, spec), order.watched)
-        memory, observation, polled, hurry = Memory(), None, 0.0, False
-        if seen is not None:
-            with contextlib.suppress(TypeError, ValueError):
-                memory = from_record(Memory, seen.memory)
-                polled, hurry = float(seen.polled), bool(seen.hurry)
-                observation = from_record(Observation, seen.answer) if seen.answer else None
+        memory = Memory()
+        with contextlib.suppress(TypeError, ValueError):
+            memory = from_record(Memory, seen.memory if seen else {})
         memory.pending_since = order.submitted
-        return cls(rundir, spec, order, mirror, seen, lock, last_look, memory, observation, polled, hurry)
+        return cls(rundir, spec, order, mirror, seen, lock, last_look, memory)
 
     @property
     def held(self) -> bool:
@@ -79,29 +74,27 @@ class FarRun:
 
     def tell(self, settled: Settled, wall: float, silence: Unreachable | None = None) -> None:
         """Write down its state and what is remembered. Raises OSError, EnvironmentUnusable."""
-        before, state, reason = self.seen, settled.state, settled.reason
-        more: dict[str, Any] = {}
+        before, answer, state, reason = self.seen, self.memory.answer, settled.state, settled.reason
+        code = hint = ""
         if state is RunState.UNREACHABLE and silence is not None:
-            reason, more = silence.reason, {"code": silence.code, "hint": silence.hint}
+            reason, code, hint = silence.reason, silence.code, silence.hint
         changed = before is None or before.state != state.value
-        node = (self.observation.node if self.observation else "") or (before.node if before else "")
-        word = self.observation.word if self.observation else ""
+        node = (answer.node if answer else "") or (before.node if before else "")
         since = before.since if before and not changed else self.last_look if state is RunState.UNREACHABLE else wall
-        self.seen = Observed(state.value, since, reason, word, node, more)
+        self.seen = Observed(state.value, since, reason, node, hint)
         self.note()
         self.news = self.news or changed
         if before and changed and before.state == RunState.UNREACHABLE.value:
             events.append(self.rundir.events, "recovered", silent_s=round(max(0.0, wall - before.since), 1))
         if changed and state is RunState.UNREACHABLE:
-            events.append(self.rundir.events, state.value, reason=reason, code=more.get("code", ""))
+            events.append(self.rundir.events, state.value, reason=reason, code=code)
         if state is RunState.PENDING and (changed or before is None or before.reason != reason):
             events.append(self.rundir.events, state.value, reason=reason)
 
     def note(self) -> None:
         """Write what is remembered of it, if that has changed. Raises OSError, EnvironmentUnusable."""
         seen = self.seen or Observed(RunState.STARTING.value, self.order.ordered)
-        answer = as_recorded(self.observation) if self.observation else {}
-        now = replace(seen, memory=as_recorded(self.memory), answer=answer, polled=self.polled, hurry=self.hurry)
+        now = replace(seen, memory=as_recorded(self.memory))
         if now != order_file.observed(self.rundir):
             order_file.observe(self.rundir, now)
         self.seen = now
@@ -113,7 +106,8 @@ class FarRun:
         order, runner = self.order, read_json(self.rundir.runner) or {}
         started = runner.get("started")
         submitted = order.submitted or order.ordered
-        node = (self.observation.node if self.observation else "") or (self.seen.node if self.seen else "")
+        answer = self.memory.answer
+        node = (answer.node if answer else "") or (self.seen.node if self.seen else "")
         known: dict[str, Any] = {
             "schema": 1,
             "run": self.spec.run,

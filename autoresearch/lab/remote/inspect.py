@@ -1,20 +1,18 @@
-"""What `doctor --launcher` reports about a target: whether it answers, how fast, what it offers."""
+"""Whether a target that is not this machine would take a run now, and what it offers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from autoresearch.core.blueprint.finding import Finding, Severity, errors
-from autoresearch.core.run.job_launcher import (
-    Declined,
-    Describes,
-    Unreachable,
-)
-from autoresearch.core.run.targets import Target
-from autoresearch.errors import AutoresearchError
+from autoresearch.core.run.job_launcher import Declined, Unreachable
+from autoresearch.core.run.targets import Kind, Target
 from autoresearch.lab.parts import Parts
+
+if TYPE_CHECKING:
+    from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 
 _FILES = {True: "seen there under the same paths", False: "copied there and back"}
 
@@ -24,46 +22,30 @@ class Inspected:
     """State of a target as probed now."""
 
     target: Target
-    answers: bool
-    latency_s: float | None  # one round trip over an open connection; with shared files, the time of all probes
-    clock_offset_s: float | None  # remote minus local
+    latency_s: float | None  # the time of all questions; None: it does not answer, or would take no run
     rows: tuple[tuple[str, str], ...]
-    findings: tuple[Finding, ...]
-
-    @property
-    def fit(self) -> bool:
-        """Whether a run could be sent to it."""
-        return not errors(self.findings)
+    findings: tuple[Finding, ...]  # each begins with the target's name
 
 
-def inspect(
-    target: Target,
-    parts: Parts,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-) -> Inspected:
-    """Probe a target that is not local. Raises nothing: whatever prevents a run is a finding."""
+def inspect(target: Target, parts: Parts, search: InterpreterSearch | None = None) -> Inspected:
+    """Probe a target: whatever prevents a run is a finding. Raises UsageError for invalid options.
+
+    search: the interpreter of a run that is to be sent, which must exist there (a pod's image has it, and shared files
+    show it). Without one, the target is described, too.
+    """
+    launcher = parts.launcher_for(target, parts.environ)
+    latency, rows = None, [("files", _FILES[launcher.reach.shared])]
+    begun = time.monotonic()
     try:
-        launcher = parts.launcher_for(target, parts.environ)
-    except AutoresearchError as error:
-        wrong = Finding(Severity.ERROR, error.code, error.message, error.hint)
-        return Inspected(target, False, None, None, (), (wrong,))
-    found: list[Finding] = []
-    latency, offset, rows = None, None, [("files", _FILES[launcher.reach.shared])]
-    try:
-        begun = clock()
-        found += launcher.preflight()
-        if not errors(found):
-            rows += launcher.describe() if isinstance(launcher, Describes) else ()
-            if not launcher.reach.shared:
-                begun = clock()
-                launcher.reach.run(["true"])
-            latency, offset = clock() - begun, launcher.reach.clock_offset()
+        found = launcher.preflight()
+        if not errors(found) and "unreachable" not in [one.code for one in found]:
+            if search is None:
+                rows += getattr(launcher, "describe", list)()
+            elif not launcher.reach.shared and target.kind is not Kind.KUBERNETES:
+                search.run(launcher.reach)
+            latency = time.monotonic() - begun
     except (Unreachable, Declined) as no:
-        found = [one for one in found if one.code != "unreachable"]  # the preflight's weaker finding of the same
-        found.append(Finding(Severity.ERROR, no.code, no.reason, no.hint))
-    except AutoresearchError as error:
-        found.append(Finding(Severity.ERROR, error.code, error.message, error.hint))
-    finally:
-        launcher.reach.close()
-    return Inspected(target, latency is not None, latency, offset, tuple(rows), tuple(found))
+        found = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
+    named = f"{target.name}: "
+    told = [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in found]
+    return Inspected(target, latency, tuple(rows), tuple(told))

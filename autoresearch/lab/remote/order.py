@@ -16,12 +16,13 @@ from autoresearch.lab.runs import detached
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.launchers.registry import pinned
 from autoresearch.records import order_file, recorded_run
+from autoresearch.records.files import write_environment, write_json
 from autoresearch.records.order_file import Order
-from autoresearch.records.rundir import RunDir, is_locked, write_environment, write_json
-from autoresearch.runner.basics import failpoint
+from autoresearch.records.rundir import RunDir
+from autoresearch.runner.basics import failpoint, is_locked
 
 if TYPE_CHECKING:
-    from autoresearch.launchers.tmux_session import SessionInfo
+    from autoresearch.launchers.tmux import SessionInfo
 
 
 def order(resolved_run: ResolvedRun, target: Target, parts: Parts) -> ResolvedRun:
@@ -53,8 +54,7 @@ def submit(rundir: RunDir, parts: Parts) -> str:
 
     If the target does not answer, the session goes on trying.
     """
-    with contextlib.closing(Refresher(parts)) as refresher:
-        refresher.look([rundir], within_s=0.0)
+    Refresher(parts).look([rundir], within_s=0.0)
     info = None if rundir.exit_record.exists() else watch_over(rundir, parts)
     return info.attach if info else f"autoresearch attach {recorded_run.read(rundir).run}"
 

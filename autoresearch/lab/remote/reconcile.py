@@ -15,7 +15,9 @@ from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import DirectoryState, JobState, Observation
 from autoresearch.core.run.spec import RunState
 from autoresearch.records import order_file
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.files import read_json
+from autoresearch.records.rundir import RunDir
+from autoresearch.runner.text import clean_line
 
 # What the local files say of a remote run: its target, job, why it waits, since when the target is unreachable.
 
@@ -23,7 +25,7 @@ from autoresearch.records.rundir import RunDir, read_json
 OLD_S = 60.0  # how old the last look is, is told from then on
 
 
-def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
+def about(rundir: RunDir) -> dict[str, Any]:
     """The additional fields of a remote run; {} for a local one.
 
     queue_s: seconds it waited, or has waited, before its Runner began; they do not count as run time. seen: when it was
@@ -32,7 +34,6 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
     order = order_file.read(rundir)
     if order is None:
         return {}
-    now = time.time() if now is None else now
     seen = order_file.observed(rundir)
     started = (read_json(rundir.runner) or {}).get("started")
     submitted = order.submitted or order.ordered
@@ -41,12 +42,13 @@ def about(rundir: RunDir, *, now: float | None = None) -> dict[str, Any]:
         "place": order.place.name,
         "launcher": str(order.place.kind),
         "job": order.handle.native if order.handle else None,
-        "node": (seen.node if seen else "") or None,
-        "reason": (seen.reason if seen else "") or None,
+        "node": clean_line(seen.node if seen else "") or None,
+        "reason": clean_line(seen.reason if seen else "") or None,
         "unreachable_since": seen.since if silent and seen else None,
-        "hint": (seen.more.get("hint") if silent and seen else None) or None,
+        "hint": clean_line(seen.hint if silent and seen else "") or None,
         "seen": order_file.last_look(rundir),
-        "queue_s": round(max(0.0, (started if isinstance(started, int | float) else now) - submitted), 3),
+        "queue_s": round(max(0.0, (started if isinstance(started, int | float) else time.time()) - submitted), 3),
+        "gpu_count": order.gpus,
     }
 
 
@@ -72,7 +74,7 @@ LATE_S = 10.0  # a record may appear this late on a network file system
 SAYS_S = 15.0  # the launcher may take this long to report why it signalled a Runner
 BEATS_S = 60.0  # a Runner touches its lock more often than this
 FROZEN_S = 900.0  # ... and without a touch for so long it is dead, whatever its launcher says
-START_S = 180.0  # a job that runs this long without a sign of its Runner does not see the run directory
+START_S = 3600.0  # a job that runs this long without a sign of its Runner (setup takes minutes) does not see its files
 HOPELESS_S = 60.0  # a reason to wait for ever may pass: a partition is changed, an image is pushed
 UNKNOWN_S = 60.0  # a job unknown to the launcher may just not be listed yet
 KILLED = (137, 143)  # exit codes of a trainer killed by a signal from outside
@@ -83,26 +85,25 @@ SIGNALLED = ("sigterm", "sigint", "sigquit")  # causes in an exit record that na
 class Memory:
     """What is kept from look to look; times are of this machine's wall clock, in seconds."""
 
-    over_since: float | None = None
-    unknown_since: float | None = None
-    running_since: float | None = None
+    answer: Observation | None = None  # the launcher's last; None: not asked yet, or silent
+    polled: float = 0.0  # when that came
+    hurry: bool = False  # the launcher's answer decides: it is asked soon
+    job_state: JobState | None = None  # by the launcher, and since when it says so
+    job_state_since: float = 0.0
     pending_since: float | None = None  # since it was submitted, unreachable times included
     recorded_since: float | None = None
     beat: float | None = None
     beat_at: float | None = None
     hopeless_since: float | None = None
-    looks_dead: int = 0
     stop_passed: int = 0  # modification time of the stop request that was passed on last, in ns
     stop_at: float = 0.0  # when that was
     stop_told: int = 0  # what the launcher was asked for: 1 a soft stop, 2 a hard one
     failures: int = 0  # to submit it
-    failing_since: float = 0.0  # of failures that are its own
     record: dict[str, Any] | None = None  # its exit record, to be written next
 
     def after_silence(self, now: float) -> None:
         """Restart the timers: the target did not answer."""
-        self.over_since = self.unknown_since = self.running_since = self.hopeless_since = None
-        self.looks_dead = 0
+        self.job_state = self.hopeless_since = None
         self.beat_at = None if self.beat_at is None else now
 
 
@@ -151,23 +152,20 @@ class _Evidence:
 
     def remember(self) -> None:
         """Start and stop the timers of `memory`."""
-        memory, now, state = self.memory, self.now, self.observation.state if self.observation else None
+        memory, now, said = self.memory, self.now, self.observation.state if self.observation else None
 
         def since(before: float | None, holds: bool) -> float | None:
             return (now if before is None else before) if holds else None
 
-        memory.over_since = since(memory.over_since, state is JobState.OVER)
-        memory.unknown_since = since(memory.unknown_since, state is JobState.UNKNOWN)
-        memory.running_since = since(memory.running_since, state is JobState.RUNNING)
+        if said is not memory.job_state:
+            memory.job_state, memory.job_state_since = said, now
         memory.recorded_since = since(memory.recorded_since, bool(self.directory_state.exit))
         if self.observation is not None and self.observation.hopeless is not None:
             memory.hopeless_since = since(memory.hopeless_since, self.observation.hopeless)
-        if state is JobState.PENDING and memory.pending_since is None:
+        if said is JobState.PENDING and memory.pending_since is None:
             memory.pending_since = now
         if self.directory_state.beat is not None and self.directory_state.beat != memory.beat:
             memory.beat, memory.beat_at = self.directory_state.beat, now
-        dead = self.claimed and self.directory_state.alive is False and not self.directory_state.exit
-        memory.looks_dead = memory.looks_dead + 1 if dead else 0
 
     def settled(self) -> Settled:
         """The state of the run."""
@@ -177,7 +175,7 @@ class _Evidence:
         beats = self.claimed and self.memory.beat_at is not None and self._for(self.memory.beat_at) < BEATS_S
         over = observation is not None and observation.state is JobState.OVER
         ended = over and observation is not None and observation.ending
-        if seen.alive or (beats and seen.alive is None and not ended):
+        if seen.alive or (beats and not ended):
             return Settled(RunState.EVALUATING if seen.evaluating else RunState.RUNNING, ask=over)
         if observation is None:
             return Settled(RunState.UNREACHABLE)
@@ -225,7 +223,7 @@ class _Evidence:
     def _over(self, observation: Observation) -> Settled:
         if self.stop_request and not self.claimed:
             return self._stopped(self.stop_request)
-        if self._for(self.memory.over_since) < LATE_S:
+        if self._for(self.memory.job_state_since) < LATE_S:
             return Settled(self.begun, "its exit record is waited for")
         if self.stop_request:
             return self._stopped(self.stop_request)
@@ -235,22 +233,18 @@ class _Evidence:
         return _ended(ending, observation.cause or "no_exit_record", reason, returncode=observation.returncode)
 
     def _running(self) -> Settled:
-        if self.claimed and self.memory.looks_dead >= 2:
-            return _DIED
         if self.claimed and self._for(self.memory.beat_at) >= FROZEN_S:  # a restarted Ray head may say so for ever
             minutes = f"{FROZEN_S / 60:.0f} minutes"
             reason = f"the launcher says that it runs, and its Runner gave no sign of life for {minutes}"
             return _ended(Ending.LOST, "no_heartbeat", reason, remove=True)
-        if not self.claimed and self._for(self.memory.running_since) >= START_S:
+        if not self.claimed and self._for(self.memory.job_state_since) >= START_S:
             since = f"the job runs since {START_S:.0f} s and its Runner never showed"
             reason = f"{since}: the run directory is not seen there"
             return _ended(Ending.LAUNCH_FAILED, "not_shared", reason, remove=True)
         return Settled(self.begun)
 
     def _unknown(self) -> Settled:
-        if self.memory.looks_dead >= 2:
-            return _DIED
-        silent_s = self._for(self.memory.unknown_since)
+        silent_s = self._for(self.memory.job_state_since)
         if self.stop_request and not self.claimed and silent_s >= LATE_S:
             return self._stopped(self.stop_request)
         if silent_s < UNKNOWN_S:
@@ -258,7 +252,7 @@ class _Evidence:
         reason = "the launcher knows no such job, and its Runner never started"
         if self.claimed:
             reason = "the job no longer exists at its launcher, and its Runner gives no sign of life"
-        return _ended(Ending.LOST, "job_gone", reason)
+        return _ended(Ending.LOST, "job_gone", reason, remove=True)
 
     def _stopped(self, stop_request: Mapping[str, Any]) -> Settled:
         reason = str(stop_request.get("reason") or "a stop was requested")
@@ -275,6 +269,3 @@ def _by_a_signal(record: Mapping[str, Any]) -> bool:
 def _ended(ending: Ending, cause: str, reason: str, *, returncode: int | None = None, remove: bool = False) -> Settled:
     record = {"ending": ending.value, "cause": cause, "reason": reason, "returncode": returncode}
     return Settled(RunState.ENDED, record=record, remove=remove)
-
-
-_DIED = _ended(Ending.LOST, "runner_died", "its Runner died without an exit record", remove=True)

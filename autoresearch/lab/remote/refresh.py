@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from autoresearch.core.keys import seconds
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.job_launcher import (
     Declined,
@@ -42,11 +43,10 @@ from autoresearch.lab.remote_files import mirror as mirroring
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.lab.remote_files.upload import ship
 from autoresearch.records import events, order_file
-from autoresearch.records.order_file import Order, duration_option
-from autoresearch.records.rundir import RunDir, locked, read_json, write_json
+from autoresearch.records.files import FULL, locked, read_json, write_json
+from autoresearch.records.order_file import Order
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
-
-T = TypeVar("T")
 
 LEAST_S = 1.0  # what was looked at so recently is not looked at again by a command
 ANSWER_S = 5.0  # a command that shows what is known waits no longer for its targets
@@ -58,8 +58,6 @@ QUIET = 0.1  # of the time since a run's state changed passes between two questi
 HELD_S = 3600.0  # who has looked at a run for so long was stopped (Ctrl-Z): others look again
 CATCH_UP_S = 20.0  # longest series of looks that fetch what came during a long silence
 SUBMITTING_S = 2.0  # longest series of submits before the other runs are looked at again
-SHIPPING_S = 600.0  # a run whose files cannot be shipped for reasons of its own is given up after so long ...
-SHIPPING_TRIES = 5  # ... and at least this many tries
 PENDING_LIMIT_S = 24 * 3600.0
 SOFTLY_S = 5.0  # a Runner that has not reacted to its stop request after so long is signalled
 CLEANUP_S = 150.0  # beside twice the grace period, what a Runner may take to stop
@@ -80,17 +78,13 @@ def refresh(rundirs: Iterable[RunDir], parts: Parts, *, at_most_s: float = ANSWE
         if not rundir.exit_record.exists() and rundir.order.exists():
             order = order_file.read(rundir)
             targets.setdefault(order.place.key if order else "", []).append(rundir)
-    threads = [threading.Thread(target=_once, args=(far_runs, parts), daemon=True) for far_runs in targets.values()]
+    looks = [(Refresher(parts).look, (far_runs,)) for far_runs in targets.values()]
+    threads = [threading.Thread(target=look, args=args, daemon=True) for look, args in looks]
     for thread in threads:
         thread.start()
     until = time.monotonic() + at_most_s
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-
-
-def _once(rundirs: Iterable[RunDir], parts: Parts) -> None:
-    with contextlib.closing(Refresher(parts)) as refresher:
-        refresher.look(rundirs)
 
 
 @contextlib.contextmanager
@@ -102,17 +96,16 @@ def kept_fresh(rundirs: Callable[[], Iterable[RunDir]], parts: Parts) -> Iterato
     woken, left = threading.Event(), threading.Event()
 
     def look() -> None:
-        with contextlib.closing(Refresher(parts)) as refresher:
-            pause = 0.0
-            while not left.is_set():
-                began = time.monotonic()
-                news = refresher.look(rundirs(), within_s=pause, patient=True)
-                gap = LOOKS_S[0] if news else min(max(pause, LOOKS_S[0]) * 1.5, LOOKS_S[1])
-                most = LOOKS_S[1] if news else COSTLY_S  # a run that was just sent is looked at soon
-                pause = max(gap, min(LOAD * (time.monotonic() - began), most))
-                if woken.wait(pause):
-                    woken.clear()
-                    pause = 0.0
+        refresher, pause = Refresher(parts), 0.0
+        while not left.is_set():
+            began = time.monotonic()
+            news = refresher.look(rundirs(), within_s=pause, patient=True)
+            gap = LOOKS_S[0] if news else min(max(pause, LOOKS_S[0]) * 1.5, LOOKS_S[1])
+            most = LOOKS_S[1] if news else COSTLY_S  # a run that was just sent is looked at soon
+            pause = max(gap, min(LOAD * (time.monotonic() - began), most))
+            if woken.wait(pause):
+                woken.clear()
+                pause = 0.0
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
@@ -130,11 +123,6 @@ class Refresher:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.launchers: dict[str, JobLauncher] = {}
-
-    def close(self) -> None:
-        """Close the connections."""
-        for launcher in self.launchers.values():
-            launcher.reach.close()
 
     def look(self, rundirs: Iterable[RunDir], *, within_s: float = LEAST_S, patient: bool = False) -> bool:
         """Look at those at other targets that nobody has looked at within `within_s` and nobody looks at now.
@@ -206,7 +194,6 @@ class _Look:
 
     def __init__(self, parts: Parts, launcher: JobLauncher, patient: bool) -> None:
         self.parts, self.launcher, self.patient = parts, launcher, patient
-        self.offset_s = 0.0
 
     @property
     def now(self) -> float:
@@ -218,7 +205,6 @@ class _Look:
         submitted = [far_run for far_run in far_runs if far_run.order.handle is not None]
         news = False
         if submitted:
-            self._poll(submitted)
             until = time.monotonic() + CATCH_UP_S
             while (more := self._look(submitted)) and time.monotonic() < until:
                 submitted = more
@@ -238,12 +224,9 @@ class _Look:
             return False
         try:
             self._submit(far_run)
-        except (Unreachable, Declined) as silent:
+        except (Unreachable, *_OWN) as error:
             far_run.memory.failures += 1
-            _tell_silence(far_run, silent, self.now)
-            return False
-        except _OWN as error:
-            self._cannot_be_shipped(far_run, error)
+            _tell_silence(far_run, error, self.now)
             return False
         return True
 
@@ -273,28 +256,14 @@ class _Look:
         far_run.tell(Settled(RunState.STARTING), self.now)
 
     def _ship(self, far_run: FarRun) -> tuple[Order, Job]:
-        """Ship the files. If they were shipped before, a job may exist, so a refusal now (a full disk) is not final."""
+        """Ship the files. What prevents it here or there (a full disk) is final, unless a job may exist already."""
         try:
             return ship(far_run.recorded, far_run.order, self.launcher.reach)
-        except Declined as no:
+        except (Declined, *_OWN) as error:
+            silent = _silence(error)
             if far_run.order.submitting is None:
-                raise
-            raise _silence(no) from no
-
-    def _cannot_be_shipped(self, far_run: FarRun, error: Exception) -> None:
-        """Try again at the next look; give up in the end if no job can exist."""
-        memory, patience_s = far_run.memory, SHIPPING_S if isinstance(error, OSError) else 0.0
-        memory.failing_since = memory.failing_since or self.now
-        memory.failures += 1
-        with contextlib.suppress(*_OWN):
-            if (
-                far_run.order.submitting is None
-                and memory.failures >= SHIPPING_TRIES
-                and self.now - memory.failing_since >= patience_s
-            ):
-                self._end(far_run, {"ending": "launch_failed", "cause": "not_shipped", "reason": str(error)})
-            else:
-                far_run.tell(Settled(RunState.STARTING, f"it cannot be sent yet: {error}"), self.now)
+                raise Declined(silent.reason, code=silent.code, hint=silent.hint) from error
+            raise silent from error
 
     # -- asking -------------------------------------------------------------------------------------------------
 
@@ -303,34 +272,32 @@ class _Look:
         if not any(self._poll_is_due(far_run) for far_run in far_runs):
             return
         try:
-            answers = _twice(
-                lambda: self.launcher.poll([far_run.order.handle for far_run in far_runs if far_run.order.handle])
-            )
+            answers = self.launcher.poll([far_run.order.handle for far_run in far_runs if far_run.order.handle])
         except (Unreachable, Declined, *_OWN) as error:
             for far_run in far_runs:
-                far_run.observation, far_run.silence = None, _silence(error)
+                far_run.memory.answer, far_run.silence = None, _silence(error)
             return
         for far_run in far_runs:
-            far_run.observation = answers.get(far_run.spec.run, Observation(JobState.UNKNOWN))
-            far_run.polled = self.now
+            far_run.memory.answer = answers.get(far_run.spec.run, Observation(JobState.UNKNOWN))
+            far_run.memory.polled = self.now
 
     def _poll_is_due(self, far_run: FarRun) -> bool:
-        asked = duration_option(far_run.order.place, "poll", 0.0)
-        least, most = (asked, asked) if asked else POLLS_S
+        asked = far_run.order.place.options.get("poll")
+        least, most = (seconds(asked), seconds(asked)) if asked else POLLS_S
         quiet_s = self.now - (far_run.seen.since if far_run.seen else 0.0)
-        gap_s = min(max(least, QUIET * quiet_s), most) if self.patient and not far_run.hurry else least
-        return far_run.observation is None or not 0 <= self.now - far_run.polled < gap_s
+        gap_s = min(max(least, QUIET * quiet_s), most) if self.patient and not far_run.memory.hurry else least
+        return far_run.memory.answer is None or not 0 <= self.now - far_run.memory.polled < gap_s
 
     def _look(self, far_runs: Sequence[FarRun]) -> list[FarRun]:
         """Look at the remote directories of all at once; those of which there is more to fetch."""
         wants = [Want(far_run.spec.run, far_run.order.directory, far_run.mirror.had) for far_run in far_runs]
         try:
-            found = _twice(lambda: self.launcher.reach.look(wants))
-            self.offset_s = self.launcher.reach.clock_offset()  # of that answer, if it is the first
+            found = self.launcher.reach.look(wants)
         except (Unreachable, *_OWN) as error:
             for far_run in far_runs:
                 _tell_silence(far_run, error, self.now)
             return []
+        self._poll(far_runs)
         states = {far_run.spec.run: found.get(far_run.spec.run, DirectoryState(there=False)) for far_run in far_runs}
         well = [far_run for far_run in far_runs if self._advance(far_run, states[far_run.spec.run])]
         return [far_run for far_run in well if states[far_run.spec.run].more]
@@ -357,18 +324,18 @@ class _Look:
         if directory_state.exit.get("ending") not in _ENDINGS:  # a damaged file, or a foreign one of that name
             directory_state = replace(directory_state, exit={})
         self._pass_on_stop(far_run, directory_state)  # first: it needs no disk space here
-        far_run.news = far_run.mirror.take(directory_state, self.offset_s) or far_run.news
+        far_run.news = far_run.mirror.take(directory_state) or far_run.news
         if directory_state.more:  # the rest comes with the next look, before any exit record
             return
         settled = settle(
             far_run.memory,
             directory_state,
-            far_run.observation,
+            far_run.memory.answer,
             self.now,
-            pending_limit_s=duration_option(far_run.order.place, "pending_limit", PENDING_LIMIT_S),
+            pending_limit_s=seconds(far_run.order.place.options.get("pending_limit", PENDING_LIMIT_S)),
             stop_request=read_json(far_run.rundir.stop),
         )
-        far_run.hurry = settled.ask
+        far_run.memory.hurry = settled.ask
         if settled.record is None:
             far_run.tell(settled, self.now, far_run.silence)
             return
@@ -381,27 +348,25 @@ class _Look:
         if far_run.seen and far_run.seen.state == RunState.UNREACHABLE.value:
             # it began and ended before it could be looked at
             far_run.tell(Settled(RunState.RUNNING, "it is over"), self.now)
-        ours = mirroring.in_our_time(settled.record, self.offset_s) if directory_state.exit else settled.record
-        self._end(far_run, ours)
+        # the launcher's own record has no times of another clock
+        self._end(far_run, mirroring.in_our_time(settled.record, directory_state.ahead_s))
 
     def _pass_on_stop(self, far_run: FarRun, directory_state: DirectoryState) -> None:
         """Pass a stop request to the Runner, or to the launcher if no Runner runs yet; later stop the job hard."""
         stamp, memory, handle = _stamp(far_run.rundir.stop), far_run.memory, far_run.order.handle
         if not stamp or handle is None or directory_state.exit:
             return
-        pending = far_run.observation is not None and far_run.observation.state is JobState.PENDING
+        pending = far_run.memory.answer is not None and far_run.memory.answer.state is JobState.PENDING
         waits = pending and not directory_state.claimed
         if memory.stop_passed != stamp:
             self.launcher.reach.put(far_run.order.directory, {"stop": far_run.rundir.stop.read_bytes()})
             memory.stop_passed, memory.stop_at, memory.stop_told = stamp, self.now, 0
-        if (read_json(far_run.rundir.stop) or {}).get("how") == "drain" and not waits:
-            return
         patience_s, passed_s = 2 * far_run.spec.limits.grace_s + CLEANUP_S, self.now - memory.stop_at
         due = 2 if waits or passed_s > patience_s else 1 if passed_s > SOFTLY_S else 0
         if due > memory.stop_told:
             self.launcher.stop(handle, hard=due == 2)
             memory.stop_told = due
-            far_run.polled = 0.0
+            far_run.memory.polled = 0.0
 
     # -- ending -------------------------------------------------------------------------------------------------
 
@@ -418,8 +383,8 @@ class _Look:
             with contextlib.suppress(OSError):
                 left.unlink()
         with contextlib.suppress(Unreachable, Declined, *_OWN):  # what the launcher keeps of it, stays there
-            if far_run.order.handle is not None and (freed := self.launcher.forget(far_run.order.handle)):
-                events.append(rundir.events, "freed", text=freed)
+            if far_run.order.handle is not None:
+                self.launcher.forget(far_run.order.handle)
         failpoint("refresh.before_exit_record")
         write_json(rundir.exit_record, record)
         failpoint("refresh.after_exit_record")
@@ -427,17 +392,6 @@ class _Look:
         if record["ending"] in (Ending.LOST.value, Ending.LAUNCH_FAILED.value):
             with contextlib.suppress(*_OWN):
                 events.append(rundir.events, record["ending"], reason=record.get("reason", ""))
-
-
-def _twice(ask: Callable[[], T]) -> T:
-    """The answer; of a connection that was lost since the last look, by a new one."""
-    began = time.monotonic()
-    try:
-        return ask()
-    except Unreachable:
-        if time.monotonic() - began > LEAST_S:
-            raise
-        return ask()
 
 
 def _tell_silence(far_run: FarRun, error: Exception, wall: float) -> None:
@@ -454,7 +408,8 @@ def _silence(error: Exception) -> Unreachable:
         return Unreachable(error.reason, code=error.code, hint=error.hint)
     if isinstance(error, AutoresearchError):
         return Unreachable(error.message, code=error.code, hint=error.hint)
-    return Unreachable(str(error), code="launcher_failed")
+    full = isinstance(error, OSError) and error.errno in FULL
+    return Unreachable(str(error), code="disk_full" if full else "launcher_failed")
 
 
 def _stamp(path: Path) -> int:

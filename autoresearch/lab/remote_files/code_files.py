@@ -10,9 +10,8 @@ from pathlib import Path
 from autoresearch.core.run.extra_paths import is_within
 from autoresearch.core.run.job_launcher import Declined, Unreachable
 from autoresearch.git_repo.checkout import Checkout
-from autoresearch.git_repo.commits import EMAIL, NAME
+from autoresearch.git_repo.commits import EMAIL, NAME, submodules_of
 from autoresearch.git_repo.git import LIST, Git
-from autoresearch.git_repo.trees import submodules_of
 from autoresearch.git_repo.worktrees import stays_here
 from autoresearch.lab.remote_files.remote_host import LONGEST_S, hint_of
 

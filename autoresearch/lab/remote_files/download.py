@@ -1,6 +1,6 @@
 """Download what a run left on a host without shared files: its results and metrics files, in one tar archive.
 
-A copy that was cut is made again as a whole. `gathered.json` in the run directory marks it as done.
+A copy that was cut is made again as a whole.
 """
 
 from __future__ import annotations
@@ -23,19 +23,13 @@ from autoresearch.records import events, journal
 from autoresearch.records.hostile import lies_in, open_own
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import write_json
 from autoresearch.runner.basics import failpoint
 from autoresearch.runner.remote_files import ANSWER
 
-DONE = "gathered.json"
 MOST_GB = 5.0
 NAMED = 20  # files left there that the journal names
-# State to resume from rather than results: it stays on the remote host, and the journal says where.
-WEIGHTS = (
-    *("checkpoint*", "ckpt*", "global_step_*", "*.safetensors", "*.pt", "*.pth", "*.ckpt", "*.bin", "*.distcp"),
-    *("*.gguf", "optimizer*", "__pycache__"),
-)
-STATES = ("trainer_state.json", "events.out.tfevents*", "*.wandb")  # metrics, wherever they are
+METRICS = ("events.out.tfevents*", "*.wandb")  # however large, in a directory where metrics are read
+LARGEST = 100e6  # bytes of a file that comes unless it is named: larger ones are checkpoints and weights
 OURS = frozenset({journal.NAME, journal.FLAG, "results.md"})
 
 
@@ -44,13 +38,12 @@ def gather(recorded: RecordedRun, order: Order, reach: Reach) -> bool:
 
     If the target refuses (a full disk), this is reported and the download counts as done.
     """
-    if reach.shared or not order.directory or (recorded.rundir.path / DONE).exists():
+    if reach.shared or not order.directory:
         return True
     try:
         _Download(recorded, order, RemoteHost(reach, order.place)).go()
     except Declined as no:
         _warn(recorded, f"results were not copied: {no.reason}")
-        write_json(recorded.rundir.path / DONE, {"failed": no.reason}, durable=False)
     except OSError as error:  # the local disk: there may be room later, and nothing is lost until then
         _warn(recorded, f"results cannot be written here, and are waited with: {error}")
         return False
@@ -92,8 +85,8 @@ class _Download:
             "places": [results] if results else [],
             "always": [self.far.path(one.path) for one in spec.sources],
             "only": [only] if isinstance(only, str) else [str(one) for one in only],
-            "leave": WEIGHTS,
-            "keep": STATES,
+            "largest": LARGEST,
+            "metrics": METRICS,
             "most": int(float(self.order.place.text("collect_max_gb", str(MOST_GB))) * 1e9),
         }
         self.there.fetch(archive, code=self.order.code, directory=self.order.directory, request=request)
@@ -146,13 +139,12 @@ class _Download:
 
     def _finish(self, files: Sequence[tarfile.TarInfo], left: Sequence[tuple[str, int]]) -> None:
         name, total = self.order.place.name, sum(one.size for one in files)
-        journal.append(self.place, f"copied from {name}: {len(files)} files, {total / 1e6:.1f} MB")
+        journal.append(self.place, f"copied from {name}: {len(files)} files, {total / 1e6:.1f} MB", once=True)
         for far, size in left[:NAMED]:
-            journal.append(self.place, f"left on {name}: {far} ({size / 1e6:.1f} MB)")
+            journal.append(self.place, f"left on {name}: {far} ({size / 1e6:.1f} MB)", once=True)
         if len(left) > NAMED:
             results = self.order.paths.get(self.recorded.spec.result_dir, "")
-            journal.append(self.place, f"left on {name}: {len(left) - NAMED} more files, below {results}")
-        write_json(self.recorded.rundir.path / DONE, {"files": len(files), "left": left}, durable=False)
+            journal.append(self.place, f"left on {name}: {len(left) - NAMED} more files, below {results}", once=True)
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo | str) -> IO[bytes]:

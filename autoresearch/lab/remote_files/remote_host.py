@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from subprocess import PIPE
@@ -42,7 +43,7 @@ class InterpreterSearch:
     @property
     def paths(self) -> list[str]:
         """Paths of interpreters or virtual environments; `{code}` is the run's remote code directory."""
-        if named := self.target.text("interpreter") or self.target.text("venv"):
+        if named := self.target.text("venv"):
             return [named]
         return [self.interpreter, "{code}/.venv", "{code}/venv"] if self.codebase else [self.interpreter]
 
@@ -102,7 +103,11 @@ class RemoteHost:
     def __init__(self, reach: Reach, target: Target) -> None:
         self.reach = reach
         self.target = target
-        self.python = str(reach.call("probe", paths=[], programs=[])["executable"])
+
+    @cached_property
+    def python(self) -> str:
+        """The interpreter that answers there."""
+        return str(self.reach.call("probe", programs=[])["executable"])
 
     def ask(self, op: str, *, within_s: float = 300.0, **arguments: object) -> dict[str, Any]:
         """The answer of an operation of `runner.remote_files`. Raises Declined if it cannot be done, Unreachable."""
@@ -150,5 +155,5 @@ class RemoteHost:
 def hint_of(code: str) -> str:
     """What to do about what a host refused."""
     if code == "disk_full":
-        return "make room there, or give the target another `root:` or a smaller `min_free_gb:`"
+        return "make room there, or give the target another `root:`"
     return "give the target another `root:`" if code in ("not_writable", "read_only") else ""

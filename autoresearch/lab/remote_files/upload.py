@@ -13,14 +13,15 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from autoresearch.core.run.job_launcher import Declined, Job, Reach, Unreachable, Want
 from autoresearch.core.run.spec import RunSpec
-from autoresearch.core.run.trainer import COPIES, SourceFormat
+from autoresearch.core.run.targets import Kind
+from autoresearch.core.run.trainer import SourceFormat
 from autoresearch.lab.launch.runner_session import RUNNER
 from autoresearch.lab.remote_files.code_files import RECEIVE, is_slot, push
 from autoresearch.lab.remote_files.remote_host import (
@@ -37,21 +38,18 @@ from autoresearch.lab.remote_files.translate_paths import (
     far_environment,
     far_spec,
     keys_of,
-    texts_of,
 )
-from autoresearch.records import events, journal
-from autoresearch.records.hostile import read_own
+from autoresearch.launchers.gpus import words_of
+from autoresearch.records import journal
+from autoresearch.records.files import read_json
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import read_json
 from autoresearch.runner.remote_files import LIVES_IN_CODE
 
 MARGIN_S = 120.0  # beside the limits, for what the Runner does after them
-ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+ALLOCATED = ("SLURM_", "RAY_", "CUDA_VISIBLE_", "ROCR_VISIBLE_", "HIP_VISIBLE_", "GPU_DEVICE_ORDINAL")
 """Beginnings of the variables by which a scheduler tells a job what it has."""
-MIN_FREE_GB = 1.0
-LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES, SourceFormat.SWARM_VAL)  # they grow by lines; stop rules read them
-ANYWHERE = dict.fromkeys(("directory", "results", "code"), "/")  # a survey, where it only counts what is mapped
+LIVE = (SourceFormat.JSONL, SourceFormat.DICT_LINES)  # they grow by lines; stop rules read them
 CHECKOUT = (  # the directory of a Runner, its name, and what to check out -> a message, or nothing
     "import importlib, json, sys; sys.path.insert(0, sys.argv[1]); "
     "files = importlib.import_module(sys.argv[2] + '.remote_files'); "
@@ -76,13 +74,20 @@ def ship(recorded: RecordedRun, order: Order, reach: Reach) -> tuple[Order, Job]
     if not Path(runner, "whole").exists():  # once per version
         reach.put(runner, runner_files())
         reach.put(runner, {"whole": b""})
-    far = (read_json(rundir.spec) or {}) | keys_of(order.directory) | {"inherit": list(ALLOCATED)}
-    files = {"spec.json": json.dumps(far).encode()}
-    if rundir.environment.exists():
-        files["environment"] = _without_our_allocation(rundir.environment.read_bytes(), order.declared)
-    reach.put(order.directory, files, private=("environment", "spec.json"))
+    far = (read_json(rundir.spec) or {}) | keys_of(order.directory) | _leased_there(order)
+    far |= {"inherit": [*ALLOCATED, "CUDA_DEVICE_ORDER"]}
+    environment = rundir.environment.read_bytes() if rundir.environment.exists() else b""
     python = str(Path(order.place.text("python")).expanduser()) if order.place.text("python") else ""
-    return order, job_of(spec, order, runner, python or spec.interpreter or "python3", spec.cwd)
+    container = shlex.split(order.place.text("container"))
+    if contained := bool(container) or order.place.kind == Kind.KUBERNETES:  # it has its own PATH, HOME, python
+        far |= {"inherit": [""], "yields": _not_declared(environment, order.declared)}
+        far |= {} if _environment_of(spec.interpreter) else {"interpreter": ""}
+    files = {"spec.json": json.dumps(far).encode()}
+    if environment:
+        files["environment"] = _without_our_allocation(environment, order.declared)
+    reach.put(order.directory, files, private=("environment", "spec.json"))
+    job = job_of(spec, order, runner, python or ("" if contained else spec.interpreter) or "python3", spec.cwd)
+    return order, replace(job, argv=(*container, *job.argv))
 
 
 def job_of(spec: RunSpec, order: Order, runner: str, python: str, cwd: str) -> Job:
@@ -103,6 +108,18 @@ def job_of(spec: RunSpec, order: Order, runner: str, python: str, cwd: str) -> J
     )
 
 
+def _leased_there(order: Order) -> dict[str, object]:
+    """The GPUs that the Runner leases there: of an ssh host, as a scheduler gives out its own.
+
+    If no number is configured: one, or all of them if runs do not share the host.
+    """
+    target, wanted = order.place, order.place.options.get("gpus") or "none"
+    words, most = ([str(one) for one in wanted], 0) if isinstance(wanted, list) else words_of(str(wanted))
+    if target.kind != Kind.SSH or not (order.gpus or (words and "gpus_per_run" not in target.options)):
+        return {"gpus": [], "gpu_count": 0}
+    return {"gpus": words or ["all"], "gpu_most": most, "gpu_count": order.gpus or int(target.slots > 1)}
+
+
 def runner_files() -> dict[str, bytes]:
     """The Runner's own files, by name: what another host needs of us."""
     return {path.name: path.read_bytes() for path in sorted(Path(RUNNER).iterdir()) if path.suffix in (".py", ".json")}
@@ -112,6 +129,12 @@ def _runner_below(root: str) -> str:
     """The directory of this version of the Runner: a name that Python takes for a package."""
     data = b"".join(name.encode() + body for name, body in runner_files().items())
     return f"{root}/runner_{hashlib.sha256(data).hexdigest()[:12]}"
+
+
+def _not_declared(environment: bytes, declared: tuple[str, ...]) -> list[str]:
+    """The names of the variables that the run has from the shell alone."""
+    names = (os.fsdecode(pair).partition("=")[0] for pair in environment.split(b"\0"))
+    return [name for name in names if name == "PATH" or name not in declared]
 
 
 def _without_our_allocation(environment: bytes, declared: tuple[str, ...]) -> bytes:
@@ -144,10 +167,8 @@ class _Upload:
         """Send everything, unless a Runner has claimed the run: files of a started run are not touched."""
         if self.again and self._is_claimed():
             return self.order, self._job(self.order, str(Path(self.order.directory).parents[2]))
-        unmapped = self._unmapped()
-        found = self._survey(list(unmapped))
+        found = self._survey()
         try:
-            self._refuse_lacking({path: unmapped[path] for path in found["lacking"]})
             order = self._send(found)
         except Declined:
             with contextlib.suppress(Unreachable, Declined):  # its code directory may be another run's
@@ -172,21 +193,21 @@ class _Upload:
         self.there.put(runner, runner_files())
         record = far_spec(self.record, translation)
         record |= keys_of(host["directory"]) | self._evaluation(host, far, runner)
-        # the remote host keeps its own PATH, HOME ..., and no local GPU is leased
-        record |= {"inherit": [""], "interpreter": python, "leases": [], "gpus": []}
+        # the remote host keeps its own PATH, HOME ...
+        record |= {"inherit": [""], "interpreter": python} | _leased_there(self.order)
         files = {"spec.json": json.dumps(record).encode()}
         if self.environment:
-            declared = far_environment(self.environment, self.order.declared, translation, host["lacking"])
-            pairs = (f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in {**host["caches"], **declared}.items())
+            declared = far_environment(self.environment, self.order.declared, translation)
+            pairs = (f"{k}={v}".encode("utf-8", "surrogateescape") for k, v in declared.items())
             files["environment"] = b"\0".join(pairs)
         self.there.put(host["directory"], files, private=("environment", "spec.json"))
-        self._tell(far, host["caches"])
+        self._tell(far)
         watched = self.order.watched if self.again else self._watched(translation)
         return replace(self.order, directory=host["directory"], paths=far, watched=watched, code=host["code"])
 
     # -- what maps to what --------------------------------------------------------------------------------------
 
-    def _survey(self, paths: Sequence[str]) -> dict[str, Any]:
+    def _survey(self) -> dict[str, Any]:
         """Have the host make room, and report what it has."""
         found = self.there.ask(
             "survey",
@@ -194,8 +215,6 @@ class _Upload:
             name=f"{plain_word(self.spec.campaign)}/{plain_word(self.spec.experiment)}-{self.spec.run}",
             code=self.search.code,
             interpreters=self.search.paths,
-            paths=paths,
-            min_free=int(float(self.target.text("min_free_gb", str(MIN_FREE_GB))) * 1e9),
         )
         if not PLAIN.match(found["root"]):
             raise Declined(f"{self.target.name}: the root {found['root']!r} has characters that a shell would read")
@@ -230,28 +249,6 @@ class _Upload:
         real = os.path.realpath(path)
         return os.path.relpath(real, self.root) if real.startswith(f"{self.root}/") else ""
 
-    def _unmapped(self) -> dict[str, str]:
-        """Absolute local paths that the run names and nothing maps -> where they are named."""
-        spec, own = self.spec, Translation(self._far(ANYWHERE, "/", "/venv/bin/python"), self.home)
-        named = [*texts_of(self.record), *((f"${n}", self.environment.get(n, "")) for n in self.order.declared)]
-        if spec.recipe and Path(spec.recipe).is_file():
-            named.append(("the recipe", Path(spec.recipe).read_text("utf-8", "replace")))
-        found = {path: where for where, text in reversed(named) for path in own.left(text)}
-        return {path: where for path, where in found.items() if Path(path).exists()}
-
-    def _refuse_lacking(self, lacking: Mapping[str, str]) -> None:
-        """Refuse a missing file, which must be an input; only warn of a directory, which the run may create."""
-        name = self.target.name
-        for path, where in lacking.items():
-            hint = f"put it there, commit or include it, or say where it is: launchers: {{{name}: {{paths: {{...}}}}}}"
-            if Path(path).is_file() and not where.startswith("$"):
-                message = f"{where} names {path}, which is not there on {name}"
-                raise Declined(message, code="path_not_there", hint=hint)
-            if not self.again:
-                text = f"{where} names {path}, which is here and not on {name}"
-                events.append(self.rundir.events, "warning", text=text, hint=hint)
-                journal.append(Path(self.spec.result_dir), f"warning: {text}")
-
     # -- what is sent -------------------------------------------------------------------------------------------
 
     def _send_code(self, host: Mapping[str, Any], translation: Translation) -> None:
@@ -283,17 +280,12 @@ class _Upload:
         return {name: theirs for name in LIVES_IN_CODE if os.path.realpath(self.root / name) == os.path.realpath(ours)}
 
     def _recipes(self, translation: Translation) -> dict[str, dict[str, bytes]]:
-        """Recipes with remote paths: in the code, beside the run, and their copies in the results."""
-        found: dict[str, dict[str, bytes]] = {"code": {}, "directory": {}, "results": {}}
+        """The recipe with remote paths, in the code or beside the run."""
         recipe = Path(self.spec.recipe) if self.spec.recipe else None
-        if recipe and recipe.is_file():
-            inside, data = self._inside(recipe), _translated(recipe.read_bytes(), translation)
-            found["code" if inside else "directory"][inside or f"{GIVEN}/{recipe.name}"] = data
-        for path in (Path(self.spec.result_dir) / COPIES).glob("*"):
-            with contextlib.suppress(OSError):  # none of ours
-                data = read_own(path, root=Path(self.spec.result_dir))
-                found["results"][f"{COPIES}/{path.name}"] = _translated(data, translation)
-        return found
+        if recipe is None or not recipe.is_file():
+            return {}
+        inside, data = self._inside(recipe), _translated(recipe.read_bytes(), translation)
+        return {"code" if inside else "directory": {inside or f"{GIVEN}/{recipe.name}": data}}
 
     def _evaluation(self, host: Mapping[str, Any], far: Mapping[str, str], runner: str) -> dict[str, object]:
         """The command that makes the evaluation directory afresh, as the local one is now."""
@@ -312,12 +304,9 @@ class _Upload:
         new = [one.path for one in plain if not os.path.lexists(one.path)]
         return {translation.path(path): path for path in new if translation.path(path) != path}
 
-    def _tell(self, far: Mapping[str, str], caches: Mapping[str, str]) -> None:
+    def _tell(self, far: Mapping[str, str]) -> None:
         if not self.again:
             place = Path(self.spec.result_dir)
-            if caches:
-                words = ", ".join(f"{name}={value}" for name, value in caches.items())
-                journal.append(place, f"caches on the big volume of {self.target.name}: {words}")
             for here in (str(self.root), self.spec.result_dir):
                 if here in far:
                     journal.append(place, f"sent to {self.target.name}: {here} -> {far[here]}")

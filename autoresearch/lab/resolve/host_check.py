@@ -9,13 +9,12 @@ from __future__ import annotations
 import shutil
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from autoresearch.core.blueprint.finding import Finding, Severity, error, errors, warning
+from autoresearch.core.blueprint.finding import Finding, Severity, error, warning
 from autoresearch.core.campaign.overrides import flatten
-from autoresearch.core.run.targets import Declined, Kind, Target, Unreachable, kind_of
+from autoresearch.core.run.targets import Target
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.shell import ELSEWHERE, SimpleCommand
 from autoresearch.core.text.regex import later
@@ -25,11 +24,8 @@ from autoresearch.lab.parts import Parts
 from autoresearch.lab.settings import Settings
 from autoresearch.launchers import gpus, host_sandbox_check
 from autoresearch.launchers.program import install_line
-from autoresearch.plugins import PluginGroup
+from autoresearch.runner.gpu_lease import visible
 from autoresearch.trainers import ray_job
-
-if TYPE_CHECKING:
-    from autoresearch.lab.remote_files.remote_host import InterpreterSearch
 
 # Whether the GPUs that a recipe or a command asks for exist and are free; checked before a branch is created.
 
@@ -75,55 +71,36 @@ def remote_gpus(settings: Settings, count: int, of_campaign: int | None) -> Remo
     return RemoteGpus(0 if value.text == "none" else int(value.text), usual)
 
 
-def elsewhere(settings: Settings, count: int) -> str:
-    """The declared targets that may have so many GPUs, as flags to choose from; "" without any."""
-    found = []
-    for name, block in settings.launchers.items():
-        own = block.get("gpus_per_run")
-        kind = kind_of(str(block.get("kind", name)), PluginGroup("launchers"))
-        if kind is not Kind.LOCAL and not (isinstance(own, int) and own < count):
-            found.append(f"--launcher {name}")
-    return " or ".join(found[:4])
+def too_few_at(count: int, target: Target, remote_gpus: RemoteGpus) -> tuple[Finding, ...]:
+    """An error if fewer GPUs are requested of a target than a run needs; only its launcher knows whether it has them.
+    """
+    given = remote_gpus.at(target)
+    if not given or count <= given:
+        return ()
+    message = f"the run asks for {_gpus(count)}, and {target.name} is asked for {given}"
+    return (error(0, TOO_FEW, message, f"--gpus {count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRequest:
-    """The GPUs that a launch needs. `given`: how many it is leased, 0 if it leases none."""
+def too_few_here(count: int, leased: int, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """An error if a run needs more GPUs than it is leased (0: it leases none) or this machine has.
 
-    count: int
-    leased: int = 0
-    elsewhere: str = ""  # flags that would take it where there are more
-
-    @property
-    def _asks(self) -> str:
-        return f"the run asks for {_gpus(self.count)}, and"
-
-    def at(self, target: Target, remote_gpus: RemoteGpus) -> tuple[Finding, ...]:
-        """An error if fewer are requested of a target than needed; only its launcher knows whether it has them."""
-        given = remote_gpus.at(target)
-        if not given or self.count <= given:
-            return ()
-        message = f"{self._asks} {target.name} is asked for {given}"
-        return (error(0, TOO_FEW, message, f"--gpus {self.count}, or `gpus_per_run` of that target; {_ANYWAY}"),)
-
-    def compared(self, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-        """An error if this machine has too few, a warning if others use them now."""
-        if self.leased:
-            hint = f"--gpus {self.count}, or a recipe or command that asks for less; {_ANYWAY}"
-            few = error(0, TOO_FEW, f"{self._asks} this run is given {self.leased}", hint)
-            return (few,) if self.count > self.leased else ()
-        found = gpus.visible(gpus.find(), environ)
-        free = len(found) - len(gpus.taken(found, environ)) if self.count <= len(found) else 0
-        if self.count <= len(found):
-            hint = f"wait, or lease them, so that no other run of ours takes them: --gpus {self.count}"
-            busy = warning(0, "gpus_busy", f"{self._asks} {free} of {len(found)} are free now", hint)
-            return (busy,) if self.count > free else ()
-        here = f"{self._asks} {f'this machine has {_gpus(len(found))}' if found else 'nvidia-smi shows none here'}"
-        if _ray_runs(environ):
-            hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
-            return (warning(0, TOO_FEW, here, hint),)
-        there, are = self.elsewhere or "--launcher PLACE", "is one" if self.count == 1 else f"are {self.count}"
-        return (error(0, TOO_FEW, here, f"lower it, or run it where there {are}: {there}; {_ANYWAY}"),)
+    A warning if others use them now.
+    """
+    asks = f"the run asks for {_gpus(count)}, and"
+    if leased:
+        hint = f"--gpus {count}, or a recipe or command that asks for less; {_ANYWAY}"
+        return (error(0, TOO_FEW, f"{asks} this run is given {leased}", hint),) if count > leased else ()
+    found = visible(gpus.find(), environ)
+    if count <= len(found):
+        free = len(found) - len(gpus.taken(found, environ))
+        hint = f"wait, or lease them, so that no other run of ours takes them: --gpus {count}"
+        busy = warning(0, "gpus_busy", f"{asks} {free} of {len(found)} are free now", hint)
+        return (busy,) if count > free else ()
+    here = f"{asks} {f'this machine has {_gpus(len(found))}' if found else 'nvidia-smi shows none here'}"
+    if _ray_runs(environ):
+        hint = "the Ray cluster that runs here may have them on its other nodes, which were not looked at"
+        return (warning(0, TOO_FEW, here, hint),)
+    return (error(0, TOO_FEW, here, f"lower it, or run it where there are more: --launcher PLACE; {_ANYWAY}"),)
 
 
 def needed(
@@ -153,27 +130,10 @@ def needed(
 
 
 def started(commands: Iterable[SimpleCommand], read: Callable[[SimpleCommand, str], Recipe] = lambda *_: {}) -> int:
-    """How many GPUs commands use: the processes of their launchers, or what a setting of the program's own says.
-
-    Else the GPUs that CUDA_VISIBLE_DEVICES names.
-    """
-    most, named, exported = 0, set[str](), ""
-    for one in commands:
-        if one.elsewhere or one.name in ELSEWHERE:
-            continue
-        if one.name == "export":
-            exported = next((word for word in one.words if word.startswith(f"{_VISIBLE}=")), exported)
-            continue
-        visible = one.environment.get(_VISIBLE, exported.partition("=")[2] if exported else None)
-        known = visible is not None and "$" not in visible
-        ids = [word.strip() for word in (visible or "").split(",")]
-        if not one.may_train or (known and ids[0] in ("", "-1")):
-            continue
-        count = _processes(one, read)
-        most = max(most, count or 0)
-        if count is None and known:
-            named |= set(ids)
-    return max(most, len(named))
+    """How many GPUs commands use: the processes of their launchers, or what a setting of the program's own says."""
+    here = (one for one in commands if one.may_train and not one.elsewhere and one.name not in ELSEWHERE)
+    shown = (one for one in here if one.environment.get(_VISIBLE, "0") not in ("", "-1"))
+    return max((_processes(one, read) for one in shown), default=0)
 
 
 def _is_own(key: str) -> bool:
@@ -185,8 +145,8 @@ def _number(value: object) -> int:
     return int(str(value)) if str(value).isdecimal() else 0
 
 
-def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recipe]) -> int | None:
-    """The processes that a launcher starts on this machine, or the GPUs of a program; None if it does not say."""
+def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recipe]) -> int:
+    """The processes that a launcher starts on this machine, or the GPUs of a program; 0 if it does not say."""
     argv = simple.argv
     module = argv[argv.index("-m") + 1 :][:1] if "-m" in argv else []
     option = next((_PROCESSES[one] for one in (argv[0].rpartition("/")[2], *module) if one in _PROCESSES), None)
@@ -196,16 +156,11 @@ def _processes(simple: SimpleCommand, read: Callable[[SimpleCommand, str], Recip
         found.setdefault(name.replace("_", "-"), value if joined else following)
     if option is None:
         own = [value for key, value in found.items() if (key[:2] == "--" or "." in key) and _is_own(key)]
-        return None if any("$" in value for value in own) else max(map(_number, own), default=0) or None
+        return 0 if any("$" in value for value in own) else max(map(_number, own), default=0)
     if option == "--num-processes" and option not in found and (path := found.get("--config-file")):
         found |= {f"--{key.replace('_', '-')}": str(value) for key, value in read(simple, path).items()}
-    if option == "--num-gpus" and option not in found and (places := found.get("--include")):  # `localhost:0,1@b:2`
-        return max(len(place.split(",")) if ":" in place else 0 for place in places.split("@")) or None
-    count = found.get(option, "")
-    if "--cpu" in found or not count.isdecimal():
-        return 0 if "--cpu" in found or count == "cpu" else None
-    machines = found.get("--num-machines", "1")  # accelerate counts the processes of all of them
-    return int(count) // max(1, int(machines) if machines.isdecimal() else 1)
+    count = 0 if "--cpu" in found else _number(found.get(option, ""))
+    return count // max(1, _number(found.get("--num-machines", "1")))  # accelerate counts those of all machines
 
 
 def joins(trainer: str, command: str, environ: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -232,7 +187,7 @@ def check_sandbox(parts: Parts) -> None:
     """Refuse to run in a sandbox, before its other limits (a home that cannot be written ...) cause misleading
     errors.
     """
-    _refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
+    refuse(host_sandbox_check.findings(host_sandbox_check.look(parts.environ)), parts)
 
 
 def check_local(tmux_socket: str | None, parts: Parts, checkout: Checkout | None = None) -> None:
@@ -242,45 +197,16 @@ def check_local(tmux_socket: str | None, parts: Parts, checkout: Checkout | None
     tmux_socket: None where nothing would be left of a start that tmux refuses, so that it need not be asked before.
     """
     if tmux_socket is not None:
-        _refuse(parts.launcher(tmux_socket).preflight(), parts)
+        refuse(parts.launcher(tmux_socket).preflight(), parts)
     for git_dir in {checkout.git_dir, checkout.common_dir} if checkout else ():
         if host_sandbox_check.forbids_writing(git_dir):
-            _refuse([host_sandbox_check.git_is_read_only(git_dir)], parts)
+            refuse([host_sandbox_check.git_is_read_only(git_dir)], parts)
     if shutil.which("bash") is None:
         raise EnvironmentUnusable("bash is not on PATH; launch commands run as `bash -c`", code="no_bash")
 
 
-def check_remote(target: Target, parts: Parts, search: InterpreterSearch | None = None) -> tuple[Finding, ...]:
-    """Refuse if a run could not be sent: a missing tool, an invalid option, no interpreter.
-
-    Returns the remaining findings, which do not prevent the run.
-    """
-    findings = remote_findings(target, parts, search)
-    _refuse(findings, parts)
-    return tuple(findings)
-
-
-def remote_findings(target: Target, parts: Parts, search: InterpreterSearch | None = None) -> list[Finding]:
-    """All problems of a target now, prefixed with its name; an unreachable one is an error too.
-
-    `search`: the interpreter that must exist there; skipped for pods (their image has it) and for shared files.
-    """
-    if target.is_local:
-        return []
-    launcher = parts.launcher_for(target, parts.environ)
-    try:
-        findings = launcher.preflight()
-        if search and not errors(findings) and not launcher.reach.shared and target.kind is not Kind.KUBERNETES:
-            search.run(launcher.reach)
-    except (Unreachable, Declined) as no:
-        findings = [Finding(Severity.ERROR, no.code, no.reason, no.hint)]
-    finally:
-        launcher.reach.close()
-    named = f"{target.name}: "
-    return [one if one.message.startswith(named) else replace(one, message=named + one.message) for one in findings]
-
-
-def _refuse(findings: list[Finding], parts: Parts) -> None:
+def refuse(findings: Iterable[Finding], parts: Parts) -> None:
+    """Raise EnvironmentUnusable for the first error."""
     bad = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
     if bad is None:
         return

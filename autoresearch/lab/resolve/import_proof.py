@@ -37,8 +37,7 @@ for name in sys.argv[1:]:
     if spec is not None:
         places = list(spec.submodule_search_locations or [])
         found[name] = {{"origin": spec.origin if spec.has_location else None, "places": places}}
-finders = [getattr(f, "__module__", "") + "." + getattr(f, "__name__", type(f).__name__) for f in sys.meta_path]
-print("\\n{_MARK}" + json.dumps({{"found": found, "finders": finders}}))
+print("\\n{_MARK}" + json.dumps(found))
 """
 
 
@@ -80,12 +79,7 @@ def top_levels(worktree: Path, changed: Iterable[str]) -> tuple[TopLevel, ...]:
 
 
 def prove_imports(
-    interpreter: Path,
-    worktree: Path,
-    environment: Mapping[str, str],
-    changed: Iterable[str],
-    *,
-    timeout_s: float = TIMEOUT_S,
+    interpreter: Path, worktree: Path, environment: Mapping[str, str], changed: Iterable[str]
 ) -> tuple[Finding, ...]:
     """An error for each changed package that the trainer would import from elsewhere; empty if there is none.
 
@@ -98,9 +92,8 @@ def prove_imports(
         return ()
     probe = _ImportProbe(interpreter, worktree, import_environment(environment, worktree))
     try:
-        modules, finders = probe.ask([one.name for one in wanted], timeout_s)
-        editable = [finder.split(".")[0] for finder in finders if "editable" in finder.lower()]
-        findings = (probe.judge(one, modules.get(one.name), editable) for one in wanted)
+        modules = probe.ask([one.name for one in wanted])
+        findings = (probe.judge(one, modules.get(one.name)) for one in wanted)
         return tuple(finding for finding in findings if finding is not None)
     except _Unproved as no:
         message = f"it cannot be proved that the worktree's code is imported: {interpreter} {no}"
@@ -128,7 +121,7 @@ def shadowed(
     kept = [part for part in environment.get("PYTHONPATH", "").split(os.pathsep) if part not in ours]
     outside = {**environment, "PYTHONPATH": os.pathsep.join(kept), "PYTHONSAFEPATH": "1"}
     try:
-        modules, _ = _ImportProbe(interpreter, worktree, outside).ask(list(names), TIMEOUT_S)
+        modules = _ImportProbe(interpreter, worktree, outside).ask(list(names))
     except _Unproved as no:
         return f"it cannot be proved that the worktree's code is imported: {interpreter} {no}"
     for name, path in names.items():
@@ -173,8 +166,8 @@ class _ImportProbe:
     worktree: Path
     environment: Mapping[str, str]
 
-    def ask(self, names: Sequence[str], timeout_s: float) -> tuple[Mapping[str, Mapping[str, object]], Sequence[str]]:
-        """What it finds under these names, and its import finders."""
+    def ask(self, names: Sequence[str]) -> Mapping[str, Mapping[str, object]]:
+        """What it finds under these names."""
         try:
             process = subprocess.Popen(
                 [str(self.interpreter), "-c", _PROBE, *names],
@@ -189,51 +182,32 @@ class _ImportProbe:
             raise _Unproved(f"cannot be started: {failure.strerror}") from failure
         with process:
             try:
-                out, err = process.communicate(timeout=timeout_s)
+                out, err = process.communicate(timeout=TIMEOUT_S)
             except subprocess.TimeoutExpired as late:
-                raise _Unproved(f"did not answer within {timeout_s:g} s") from late
+                raise _Unproved(f"did not answer within {TIMEOUT_S:g} s") from late
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
         try:
-            answer = json.loads(out.decode("utf-8", "replace").rpartition(_MARK)[2].strip())
-            return answer["found"], answer["finders"]
-        except (ValueError, KeyError, TypeError) as broken:
+            return dict(json.loads(out.decode("utf-8", "replace").rpartition(_MARK)[2].strip()))
+        except (ValueError, TypeError) as broken:
             last = " ".join(err.decode("utf-8", "replace").split())[-300:]
             raise _Unproved(f"failed ({process.returncode}): {last or 'it said nothing'}") from broken
 
-    def judge(
-        self, top_level: TopLevel, module: Mapping[str, object] | None, editable: Sequence[str]
-    ) -> Finding | None:
+    def judge(self, top_level: TopLevel, module: Mapping[str, object] | None) -> Finding | None:
         """None if the package is the worktree's, or if nothing can import it by this name: a script in a folder."""
         if module is None:
             return None
         if "error" in module:
             raise _Unproved(f"fails to look for {top_level.name}: {module['error']}")
-        origin = module.get("origin")
-        source = origin if isinstance(origin, str) else _namespace_part(top_level, module.get("places"))
-        if source is None or _within(source, self.worktree):
+        parts = module.get("places")  # of a package without `__init__.py`, the first to be looked into first
+        source = module.get("origin") or (parts[0] if isinstance(parts, list) and parts else None)
+        if not isinstance(source, str) or _within(source, self.worktree):
             return None
-        uninstall = f"`{self.interpreter} -m pip uninstall {top_level.name}` (its distribution may have another name)"
-        if editable:
-            way = f"an editable install is in the way ({', '.join(editable)})"
-            hint = f"{way}: {uninstall}, or install it as a plain copy"
-        elif top_level.root not in (".", "src"):
-            at = f"put the worktree's {top_level.root} on PYTHONPATH: `env: PYTHONPATH={top_level.root}`"
-            hint = f"{at}, or {uninstall}"
-        elif "site-packages" in source:
-            hint = f"a package of the same name is installed there: {uninstall}"
-        else:
-            hint = f"something puts that directory before PYTHONPATH (a .pth file, sitecustomize): {uninstall}"
+        hint = f"let the worktree come first, `env: PYTHONPATH={top_level.root}`, or take that one out: "
+        hint += f"`{self.interpreter} -m pip uninstall {top_level.name}` (its distribution may have another name)"
         message = f"the changed package {top_level.name} would be imported from {source}, not from the worktree"
         return Finding(Severity.ERROR, "imports_elsewhere", f"{message} {self.worktree}", hint, top_level.changed)
-
-
-def _namespace_part(top_level: TopLevel, listed: object) -> str | None:
-    """The first part of a package without `__init__.py` that holds the changed file."""
-    roots = [place for place in listed if isinstance(place, str)] if isinstance(listed, list) else []
-    below = PurePosixPath(top_level.changed).relative_to(PurePosixPath(top_level.root) / top_level.name)
-    return next((place for place in roots if (Path(place) / below).exists()), None)
 
 
 def _within(path: str, worktree: Path) -> bool:

@@ -39,10 +39,8 @@ _STARTED_BY = {".py": "python", ".sh": "bash", ".bash": "bash"}  # suffixes of s
 _RECIPE_BYTES = 16 << 20
 _MAKE_IT = "correct its path, or let a `prepare:` make it"
 _UNREAD = frozenset({"missing_recipe", "bad_recipe", SYNTAX})
-_SYSTEM = frozenset({"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "usr"})
-_SYSTEM_VAR = frozenset({"backups", "cache", "db", "lock", "log", "run", "spool"})  # below /var
-_NOT_SYSTEM = frozenset({"dev/shm", "run/media", "run/user", "usr/home", "usr/local"})
 _MOST_SECRETS = 5  # findings per file
+_PATH = 200  # characters of a path in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +99,25 @@ def read_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except OSError as failure:  # a name of 300 characters, a folder without access
-        raise NotFoundError(f"{_shown(path)}: {failure.strerror or failure}") from failure
+        raise NotFoundError(f"{plain(str(path), _PATH)}: {failure.strerror or failure}") from failure
     except ValueError as failure:  # a NUL in the name
-        raise NotFoundError(f"{_shown(path)} is not a file name") from failure
+        raise NotFoundError(f"{plain(str(path), _PATH)} is not a file name") from failure
+
+
+def key_of(path: Path) -> str:
+    """A hash of the blueprint's real path, so that two CLIs lock the same key."""
+    return sha256(str(path.resolve()).encode()).hexdigest()[:16]
 
 
 def _refuse_other_files(path: Path) -> None:
-    """Raise BlueprintError for a script or a campaign file, with the line that makes or uses a blueprint of it."""
+    """Raise BlueprintError for a script or a campaign file, with the line that takes it."""
+    fix = ""
     if path.suffix in (".yaml", ".yml"):
-        raise BlueprintError(
-            f"{path.name} is no blueprint",
-            hint="a campaign file is started as a campaign; a recipe is named in a blueprint",
-            fix=f"autoresearch campaign start {shlex.quote(path.name)}",
-            code="not_a_blueprint",
-        )
-    if path.suffix in _STARTED_BY:
-        command = f"{_STARTED_BY[path.suffix]} {shlex.quote(path.name)}"
-        where = "" if path.parent == base_of(path) else f" --codebase {shlex.quote(str(path.parent))}"
-        new = f"autoresearch blueprint new {shlex.quote(path.stem)}.md"
-        raise BlueprintError(
-            f"{path.name} is a script; a blueprint says why and how it is run",
-            hint="this makes one, and `autoresearch run` then takes it; `--metric NAME` says which number counts",
-            fix=f"{new} --purpose WHY{where} --command {shlex.quote(command)}",
-            code="not_a_blueprint",
-        )
+        fix = f"autoresearch campaign start {shlex.quote(path.name)}"
+    elif path.suffix in _STARTED_BY:
+        fix = f"autoresearch run -- {_STARTED_BY[path.suffix]} {shlex.quote(os.path.relpath(path))}"
+    if fix:
+        raise BlueprintError(f"{path.name} is no blueprint", fix=fix, code="not_a_blueprint")
 
 
 def base_of(path: Path) -> Path:
@@ -136,22 +129,16 @@ def base_of(path: Path) -> Path:
 
 
 def _no_blueprint(path: Path) -> NotFoundError:
+    named = plain(str(path), _PATH)
     if path.is_dir():
-        return NotFoundError(f"{_shown(path)} is a directory, not a blueprint", hint="name the .md file in it")
+        return NotFoundError(f"{named} is a directory, not a blueprint", hint="name the .md file in it")
     if path.exists():
-        return NotFoundError(f"{_shown(path)} is not a regular file")
+        return NotFoundError(f"{named} is not a regular file")
     import difflib
 
     near = difflib.get_close_matches(path.name, (one.name for one in path.parent.glob("*.md")), n=1)
     hint = f"did you mean {path.parent / near[0]}?" if near else NEW_BLUEPRINT
-    return NotFoundError(f"there is no blueprint {_shown(path)}", hint=hint, code="no_blueprint")
-
-
-def _shown(path: Path) -> str:
-    """A path on one line, shortened, whatever characters it has."""
-    text = str(path)
-    text = text if text.isprintable() else repr(text)
-    return text if len(text) < 200 else f"{text[:120]}...{text[-40:]}"
+    return NotFoundError(f"there is no blueprint {named}", hint=hint, code="no_blueprint")
 
 
 @dataclass(frozen=True)
@@ -179,11 +166,6 @@ class ResolvedBlueprint:
         """What was parsed."""
         return self.file.blueprint
 
-    @property
-    def shown_notes(self) -> str:
-        """The text of its notes, for the record: without secrets."""
-        return mask_text(self.blueprint.notes.text)
-
     def recorded(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Of an environment, for the record: declared and required variables, and GPUs; secrets masked."""
         notes = self.blueprint.notes
@@ -209,11 +191,14 @@ def resolve_blueprint(file: BlueprintFile, *, environ: Mapping[str, str]) -> Res
     paths.findings += [*lint_blueprint(blueprint, read), *_of_notes(blueprint, environ)]
     paths.findings += _secrets(file.data, file.path.name)
     there = paths.check("exp_codebase_dir", "the codebase", codebase, "directory", "missing_codebase")
-    if there and not notes.prepare and (lost := missing_script(shell_reading, codebase)):
-        paths.add(Severity.ERROR, "exp_launch_command", "missing_script", f"the script {lost} is not there", _MAKE_IT)
+    commands = [("exp_launch_command", shell_reading), *(("notes", read(one)) for one in notes.evaluate)]
+    for section, reading in commands if there and not notes.prepare else ():  # an evaluation's only after the training
+        if lost := missing_script(reading, codebase):
+            paths.add(Severity.ERROR, section, "missing_script", f"the script {lost} is not there", _MAKE_IT)
     interpreter, source = paths.interpreter(codebase)
     recipe, recipe_data, whole = paths.recipe(codebase, recipe_of(shell_reading, codebase))
-    paths.check_results(result_dir)
+    if kind_of(result_dir):
+        paths.check("exp_result_dir", "the path", result_dir, "directory", "bad_result_dir")
     found = [*blueprint.findings, *paths.findings]
     if file.is_typed:
         found = [replace(one, where="", line=0) if one.where == blueprint.name else one for one in found]
@@ -347,16 +332,6 @@ class _PathChecker:
             raise BlueprintError(f"{path} has over {_RECIPE_BYTES >> 20} MiB")
         return data, parse_mapping(data, str(path))
 
-    def check_results(self, result_dir: Path) -> None:
-        """No results go into a directory of the system."""
-        key, real = "exp_result_dir", Path(os.path.realpath(result_dir))
-        if _is_system(real):
-            through = "" if real == result_dir else f", by a link to {real}"
-            message = f"{result_dir} is a directory of the system{through}: no results are written there"
-            self.add(Severity.ERROR, key, "system_result_dir", message, "name one of your own")
-        elif kind_of(result_dir):
-            self.check(key, "the path", result_dir, "directory", "bad_result_dir")
-
 
 def _of_notes(blueprint: Blueprint, environ: Mapping[str, str]) -> list[Finding]:
     """What of the notes cannot be kept here: a variable that is not set, and what only a campaign's sandbox hides."""
@@ -388,11 +363,3 @@ def _secrets(data: bytes, name: str, code: str = "secret_in_blueprint") -> list[
         warning(number, code, f"`{plain(line.strip().removeprefix('- '), 120)}` {rest}", hint, name)
         for number, line in [*places.items()][:_MOST_SECRETS]
     ]
-
-
-def _is_system(path: Path) -> bool:
-    """Whether a path belongs to the system: the root, or below /etc, /usr ..., except for users' directories there."""
-    top, below = [*path.parts[1:3], "", ""][:2]
-    if top == "var":
-        return not below or below in _SYSTEM_VAR
-    return not top or (top in _SYSTEM and f"{top}/{below}" not in _NOT_SYSTEM)

@@ -5,31 +5,34 @@ BlueprintFile -> ResolvedBlueprint -> TrainerSettings -> RunSpec and LaunchOptio
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.blueprint.finding import Finding, Severity, errors, warning
+from autoresearch.core.blueprint.finding import Finding, Severity, errors
 from autoresearch.core.blueprint.parser import BlueprintInvalid
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.targets import LOCAL, Target
 from autoresearch.core.text import session_and_branch_names as naming
-from autoresearch.errors import AutoresearchError, BlueprintError, EnvironmentUnusable, UsageError
+from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError, EnvironmentUnusable, UsageError
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.host_check import TOO_FEW, RemoteGpus
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint, read_blueprint, resolve_blueprint
-from autoresearch.lab.resolve.run_names import free_name, names_of, names_of_repair, new_token
+from autoresearch.lab.resolve.run_names import names_of, names_of_repair, new_token
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings, ask_trainer, limits_of
+from autoresearch.lab.runs import lookup
 from autoresearch.lab.settings import Settings
-from autoresearch.launchers import gpus, host
-from autoresearch.launchers.gpus import GpuChoice
+from autoresearch.launchers import gpus
+from autoresearch.launchers.gpus import GpuRequest
 from autoresearch.launchers.host_sandbox_check import driven_by
 from autoresearch.records.rundir import RunDir
-from autoresearch.trainers import ask, registry
+from autoresearch.runner.masking import mask_text
+from autoresearch.trainers import registry
 
 if TYPE_CHECKING:
     from autoresearch.lab.launch.run_sandbox import RunSandbox
@@ -37,41 +40,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CampaignRun:
-    """What a campaign decides about one of its runs; its code is committed and checked out before.
+    """What a campaign decides about one of its runs; its code is committed and checked out before."""
 
-    The fields that a RunSpec has too go into it as they are.
-    """
-
-    campaign: str
-    directory: Path  # of the campaign
-    experiment: str
-    index: int
-    replicate: int
-    branch: str
-    commit: str
-    parent_commit: str
-    parent_branch: str
-    why: str
-    claims: tuple[str, ...] = ()
+    own: Mapping[str, Any]  # fields of its RunSpec: names, as `names_in` makes them, branch, commit, seed ...
     timeout_s: float | None = None
-    fix_of: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)  # overrides the caller's
     gpus: int | None = None  # leased for this run from the campaign's; None: the request was for the campaign
-    seed: int = 0
-    seed_by: str = ""
     remote_gpus: int | None = None  # requested of a remote target; None: what the recipe asks for
-
-    def its_own(self, spec: RunSpec) -> RunSpec:
-        """The same run as part of its campaign: its names, its branch, and the tighter of the two limits."""
-        same = {one.name for one in fields(self)} & {one.name for one in fields(spec)} - {"environment", "gpus"}
-        if self.timeout_s is not None and self.timeout_s <= spec.limits.max_s:
-            spec = replace(spec, limits=spec.limits.override(max_s=self.timeout_s), timed_by="timeout")
-        return replace(
-            spec,
-            run_dir=str(self.directory / self.experiment),
-            ledger=str(self.directory / "results.tsv"),
-            **{name: getattr(self, name) for name in same},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +56,21 @@ class RunOptions:
     settings: Settings
     parts: Parts
     trainer: str = ""
-    gpus: str = ""
-    fix_of: RunSpec | None = None
+    fix_of: str = ""  # the run that it repairs
     campaign_run: CampaignRun | None = None
     objective: tuple[str, str] = ("", "")  # metric and direction
 
     def target(self, note: str) -> Target:
-        """Where it goes; a campaign says so when it starts the run. `note`: the blueprint's. Raises UsageError."""
-        return LOCAL if self.campaign_run else one_target(self.settings, note)
+        """Where it goes; a campaign says so when it starts the run. `note`: the blueprint's.
+
+        Raises UsageError if several are named.
+        """
+        targets = (LOCAL,) if self.campaign_run else self.settings.targets(note)
+        if len(targets) > 1:
+            names = ", ".join(target.name for target in targets)
+            message = f"a run goes to one target, and {len(targets)} are named: {names}"
+            raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
+        return targets[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +80,13 @@ class LaunchOptions:
     parts: Parts
     environment: Mapping[str, str]  # the trainer's, unmasked: never written to a record
     target: Target  # a campaign sets it when it starts the run
-    leased: GpuChoice  # of this machine's GPUs; a campaign may choose others at the start
+    gpu_request: GpuRequest  # of this machine's GPUs; a campaign may name others at the start
     checkout: Checkout | None = None  # the repository in which the code is kept
     no_git: str = ""  # why there is none; "" if there is one
     tmux_socket: str = ""
     campaign_run: CampaignRun | None = None
     remote_gpus: RemoteGpus = field(default_factory=RemoteGpus)
     sandbox: RunSandbox | None = None  # for a local run whose code a coding agent may have edited
-    caches: Mapping[str, str] = field(default_factory=dict)  # on this machine's big volume, for a local run
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +129,13 @@ class ResolvedRun:
         here, environment = options.target.is_local, options.environment
         found = [*host_check.joins(asked.trainer.name, asked.understood, environment)] if here else []
         needed = asked.gpus_needed(environment)
-        given = len(self.spec.gpus) if options.campaign_run is None else options.campaign_run.gpus
+        given = options.gpu_request.number if options.campaign_run is None else options.campaign_run.gpus
         remote = swarm is not None and not swarm.server  # the engine's GPUs are on its server's machine
         if needed and given is not None and not remote and settings.is_on("gpu_check"):
-            request = host_check.GpuRequest(needed, given, host_check.elsewhere(settings, needed))
-            found += request.compared(environment) if here else request.at(options.target, options.remote_gpus)
+            if here:
+                found += host_check.too_few_here(needed, given, environment)
+            else:
+                found += host_check.too_few_at(needed, options.target, options.remote_gpus)
         return found
 
     def refusals(self) -> list[AutoresearchError]:
@@ -172,26 +155,17 @@ class ResolvedRun:
             raise refusals[0]
 
 
-def one_target(settings: Settings, note: str = "") -> Target:
-    """The target of a single run. Raises UsageError if several are named."""
-    targets = settings.targets(note)
-    if len(targets) > 1:
-        names = ", ".join(target.name for target in targets)
-        message = f"a run goes to one target, and {len(targets)} are named: {names}"
-        raise UsageError(message, hint="a campaign can use all of them", code="bad_launcher")
-    return targets[0]
-
-
 def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:
     """Read, resolve and check; nothing is written.
 
     What is wrong is among the findings, and `ResolvedRun.refuse` raises it. Where they keep the run from being
     resolved, BlueprintInvalid lists them, and what came last.
     """
+    fixed = _run_to_repair(run_options.fix_of, path, run_options.parts)
     file, parts = read_blueprint(path).with_objective(*run_options.objective), run_options.parts
     resolved = resolve_blueprint(file, environ=parts.environ)
     try:
-        return _resolve(resolved, run_options)
+        return _resolve(resolved, run_options, fixed)
     except AutoresearchError as error:
         if not errors(resolved.findings):
             raise
@@ -199,29 +173,44 @@ def resolve_run(path: Path, run_options: RunOptions) -> ResolvedRun:
         raise BlueprintInvalid([*resolved.findings, last]) from error
 
 
-def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions) -> ResolvedRun:
-    settings, notes, campaign_run = run_options.settings, resolved.blueprint.notes, run_options.campaign_run
+def _run_to_repair(name: str, path: Path, parts: Parts) -> RunSpec | None:
+    """The run that a rerun of a blueprint repairs; None for no name. NotFoundError, or ConflictError if it cannot."""
+    if not name:
+        return None
+    recorded = lookup.recorded(name, parts)
+    spec = recorded.spec
+    if recorded.rundir.state().lives:
+        raise ConflictError(
+            f"{spec.run} still runs; only a run that is over can be repaired",
+            fix=f"autoresearch wait {spec.run}",
+        )
+    if spec.why:
+        raise ConflictError(
+            f"{spec.run} is a run of the campaign {spec.campaign}, which repairs its ideas itself",
+            fix=f"autoresearch explain {spec.run}",
+        )
+    if Path(spec.blueprint) != path.resolve():
+        raise ConflictError(
+            f"{spec.run} ran {spec.blueprint}, not {path}: a repair is a rerun of the same blueprint",
+            fix=f"autoresearch run {shlex.quote(spec.blueprint)} --fix-of {spec.run}",
+        )
+    return spec
+
+
+def _resolve(resolved: ResolvedBlueprint, run_options: RunOptions, fixed: RunSpec | None) -> ResolvedRun:
+    settings, notes = run_options.settings, resolved.blueprint.notes
     trainer = registry.for_blueprint(
         resolved.blueprint,
+        resolved.shell_reading,
         run_options.trainer or settings.chosen("trainer", notes.trainer),
-        shell_reading=resolved.shell_reading,
     )
     token = new_token()
-    slug = run_options.fix_of.slug if run_options.fix_of else resolved.blueprint.slug
+    slug = fixed.slug if fixed else resolved.blueprint.slug
     trainer_settings = ask_trainer(trainer, resolved, job=naming.session_name(slug, token))
-    launch_options, server = _launch_options(trainer_settings, run_options), ask.server(trainer)
-    spec = server.with_server(_spec(trainer_settings, run_options, launch_options, token), resolved.blueprint)
-    if campaign_run:
-        spec = campaign_run.its_own(spec)
-    found = [
-        *trainer_settings.findings_of_run(limits_of(trainer_settings, settings).max_s),
-        *launch_options.leased.findings,
-    ]
+    launch_options, server = _launch_options(trainer_settings, run_options), registry.server(trainer)
+    spec = server.with_server(_spec(trainer_settings, run_options, launch_options, token, fixed), resolved.blueprint)
+    found = [*trainer_settings.findings_of_run()]
     found += server.check_server(resolved.blueprint, (launch_options.target,))
-    given = spec.limits.strict_first_step or resolved.blueprint.first_step_given  # an unset default is no request
-    if spec.limits.first_step_s > spec.limits.max_s and given and not spec.why:
-        message = "the limit to the first step is longer than that in all, which comes first"
-        found.append(warning(0, "limits_crossed", message, "a shorter --first-step-timeout, or a longer --max-time"))
     run = ResolvedRun(spec, launch_options, trainer_settings, tuple(found))
     return replace(run, findings=(*found, *run.gpu_findings(settings)))
 
@@ -230,50 +219,50 @@ def _launch_options(trainer_settings: TrainerSettings, run_options: RunOptions) 
     """The trainer's environment is the caller's, under the campaign's, the blueprint's and the trainer's own."""
     resolved, settings, campaign_run = trainer_settings.resolved, run_options.settings, run_options.campaign_run
     target = run_options.target(resolved.blueprint.notes.launcher)
-    # of this machine; a number picks free ones, and the lease itself decides in the Runner
-    wanted = (run_options.gpus or settings.text("gpus")) if target.is_local else "none"
-    leased = gpus.choose(wanted, run_options.parts.environ)
     environ = run_options.parts.environ
-    quiet = {**ask.QUIET, **(resolved.unsynchronised if target.is_local else {})}
+    quiet = {**registry.QUIET, **(resolved.unsynchronised if target.is_local else {})}
     given = {**quiet, **environ, **(campaign_run.environment if campaign_run else {})}
     environment = {k: v for k, v in given.items() if not k.startswith("AUTORESEARCH_RUN_")}
     environment |= resolved.blueprint.notes.env
-    environment |= leased.variables if leased.uuids else {}
     located = repository.locate(resolved.codebase) if campaign_run is None else None  # a campaign keeps its own code
     needed = trainer_settings.gpus_needed(environment)
     return LaunchOptions(
         parts=run_options.parts,
         environment=environment,
         target=target,
-        leased=leased,
+        gpu_request=gpus.request(settings.text("gpus") if target.is_local else "none", environment),
         checkout=located if isinstance(located, repository.Checkout) else None,
         no_git=str(located) if isinstance(located, repository.NoCheckout) else "",
         tmux_socket=settings.text("tmux_socket"),
         campaign_run=campaign_run,
         remote_gpus=host_check.remote_gpus(settings, needed, campaign_run.remote_gpus if campaign_run else None),
-        caches=host.find(settings.text("big_volume"), environment).variables,
     )
 
 
 def _spec(
-    trainer_settings: TrainerSettings, run_options: RunOptions, launch_options: LaunchOptions, token: str
+    trainer_settings: TrainerSettings,
+    run_options: RunOptions,
+    launch_options: LaunchOptions,
+    token: str,
+    fixed: RunSpec | None,
 ) -> RunSpec:
-    """The spec of a lone run. `token`: what makes its run id unique."""
-    resolved, fixed, created = trainer_settings.resolved, run_options.fix_of, run_options.parts.clock()
+    """The spec of a run. `token`: what makes its run id unique."""
+    resolved, created = trainer_settings.resolved, run_options.parts.clock()
     blueprint, notes, trainer = resolved.blueprint, resolved.blueprint.notes, trainer_settings.trainer
-    way = trainer_settings.seed_way
-    checkout, settings = launch_options.checkout, run_options.settings
-    names = names_of_repair(fixed, checkout) if fixed else names_of(resolved, checkout, settings, created)
-    campaign_dir, slug = Path(names["ledger"]).parent, names["slug"]
-    experiment = free_name(campaign_dir, slug)
-    limits = limits_of(trainer_settings, settings)
-    most = ask.tighter(trainer, trainer_settings.whole, limits.max_s)
+    checkout, settings, campaign_run = launch_options.checkout, run_options.settings, run_options.campaign_run
+    way, slug = trainer_settings.seed_way, fixed.slug if fixed else blueprint.slug
+    own: dict[str, Any] = {"seed": way.fixed, "seed_by": "" if way.fixed is None else str(way)}
+    if campaign_run:
+        own |= campaign_run.own
+    else:
+        own |= names_of_repair(fixed, checkout) if fixed else names_of(resolved, checkout, settings, created)
+    limits, timed_by = limits_of(trainer_settings, settings), ""
+    if campaign_run and campaign_run.timeout_s is not None and campaign_run.timeout_s <= limits.max_s:
+        limits, timed_by = limits.override(max_s=campaign_run.timeout_s), "timeout"
     return RunSpec(
         run=naming.run_id(slug, token),
+        slug=slug,
         purpose=blueprint.purpose,
-        experiment=experiment,
-        index=fixed.index if fixed else 1,
-        replicate=fixed.replicate if fixed else 1,
         blueprint=str(resolved.path),
         blueprint_sha=resolved.file.sha,
         recipe=str(resolved.recipe or ""),
@@ -282,18 +271,14 @@ def _spec(
         cwd=str(resolved.codebase),
         interpreter=str(resolved.interpreter),
         interpreter_source=resolved.interpreter_source,
-        limits=replace(limits, max_s=most),
-        timed_by="recipe" if most < limits.max_s else "",
+        limits=limits,
+        timed_by=timed_by,
         session=naming.session_name(slug, token),
-        run_dir=str(campaign_dir / experiment),
         result_dir=str(resolved.result_dir),
         created=created,
         objective=trainer_settings.objective,
         constraints=notes.constraint,
-        fix_of=fixed.run if fixed else "",
-        seed=way.fixed,
-        seed_by="" if way.fixed is None else str(way),
-        gpus=launch_options.leased.uuids,
+        gpus=launch_options.gpu_request.uuids,
         driven_by=driven_by(run_options.parts.environ),
         lines=notes.lines,
         sources=trainer_settings.sources,
@@ -303,8 +288,7 @@ def _spec(
         evaluate_s=notes.evaluate_s,
         cleanup=trainer_settings.cleanup,
         keep_children=notes.keep_children,
-        notes=resolved.shown_notes,
-        plugins=registry.PLUGINS.record([trainer.name]),
+        notes=mask_text(notes.text),
         environment=resolved.recorded(launch_options.environment),
-        **names,
+        **own,
     )

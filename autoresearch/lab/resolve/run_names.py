@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,26 +28,28 @@ def names_of(
     slug = resolved.blueprint.slug
     root = checkout.root / "reports" if checkout else resolved.result_dir
     campaigns = root / "auto_research"
-    campaign = own_name(campaigns, naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug))
-    branch = branch_in(settings, campaign, slug)
-    named = {"slug": slug, "campaign": campaign, "ledger": str(campaigns / campaign / "results.tsv"), "branch": ""}
+    usual = naming.campaign_name(time.strftime("%Y%m%d", time.localtime(created)), slug)
+    campaign = naming.first_free(usual, lambda name: _is_taken(campaigns / name))
+    names = names_in(campaigns / campaign, slug, branch="")
     if checkout is None:
-        return named
-    branch = naming.first_free(branch, lambda name: branches.branch_commit(checkout, name))
-    return {**named, "branch": branch, "parent_commit": checkout.head, "parent_branch": checkout.branch}
+        return names
+    usual = f"{settings.text('prefix').strip('/') or 'autoresearch'}/{campaign}/{slug}"
+    branch = naming.first_free(usual, lambda name: branches.branch_commit(checkout, name))
+    return {**names, "branch": branch, "parent_commit": checkout.head, "parent_branch": checkout.branch}
 
 
 def names_of_repair(fixed: RunSpec, checkout: Checkout | None) -> dict[str, Any]:
     """A repaired rerun stays in the campaign, and on the branch, of the run that it repairs."""
     code = {"branch": fixed.branch, "parent_commit": fixed.commit, "parent_branch": fixed.branch}
-    records = {"slug": fixed.slug, "campaign": fixed.campaign, "ledger": fixed.ledger}
-    return {**records, **(code if checkout else {"branch": ""})}
+    idea = {"index": fixed.index, "replicate": fixed.replicate, "fix_of": fixed.run}
+    return names_in(Path(fixed.ledger).parent, fixed.slug, **idea, **(code if checkout else {}))
 
 
-def branch_in(settings: Settings, campaign: str, slug: str) -> str:
-    """The branch of a run, under the project's prefix if it has one."""
-    prefix = settings.text("prefix").strip("/")
-    return f"{prefix}/{campaign}/{slug}" if prefix else naming.branch_name(campaign, slug)
+def names_in(directory: Path, name: str, **others: Any) -> dict[str, Any]:
+    """The fields of a RunSpec that say where in a campaign's directory it is, with others; `name`: of its own."""
+    experiment = free_name(directory, name)
+    records = {"campaign": directory.name, "experiment": experiment, "ledger": str(directory / "results.tsv")}
+    return {**records, "run_dir": str(directory / experiment), "index": 1, "replicate": 1, **others}
 
 
 def new_token() -> str:
@@ -61,18 +62,9 @@ def free_name(directory: Path, name: str) -> str:
     return naming.first_free(name, lambda one: (directory / one).exists())
 
 
-def own_name(directory: Path, name: str) -> str:
-    """`name`, or `name-2` ... if a campaign, or another account that shares the repository, has records under it."""
-    return naming.first_free(name, lambda one: _is_taken(directory / one))
-
-
 def _is_taken(directory: Path) -> bool:
+    """Whether a campaign, or another account that shares the repository, has records there."""
     needed = (directory, directory / ".claims", directory / "results.tsv")
     if CampaignDir(directory).spec.exists():
         return True
     return any(path.exists() and not os.access(path, os.R_OK | os.W_OK) for path in needed)
-
-
-def key_of(path: Path) -> str:
-    """A hash of the blueprint's real path, so that two CLIs lock the same key."""
-    return sha256(str(path.resolve()).encode()).hexdigest()[:16]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -12,10 +10,9 @@ from pathlib import Path
 
 from autoresearch.core.blueprint.document import MAX_BYTES
 from autoresearch.core.blueprint.finding import Finding, warning
-from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
-from autoresearch.core.metrics.objective import Direction, Objective, usual_direction
+from autoresearch.core.metrics.objective import Direction, ExpressionError, Objective, parse, usual_direction
 from autoresearch.core.run.limits import Limits
-from autoresearch.core.run.trainer import COPIES, Recipe, Source, Trainer
+from autoresearch.core.run.trainer import Recipe, Source, Trainer
 from autoresearch.core.shell import SimpleCommand
 from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
@@ -24,8 +21,9 @@ from autoresearch.lab.resolve import host_check
 from autoresearch.lab.resolve.launch_command import flags_of_program, read_start, scripts_below
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.settings import Settings
-from autoresearch.lab.yaml_files import edit, parse_mapping
-from autoresearch.trainers import ask, ray_job
+from autoresearch.lab.yaml_files import parse_mapping
+from autoresearch.readers.tracker_dirs import there
+from autoresearch.trainers import ray_job
 
 END_RAY_JOB = Path(__file__).parents[2] / "runner" / "end_ray_job.py"
 RAY_S = 90.0  # the program itself waits a shorter time
@@ -37,10 +35,9 @@ class TrainerSettings:
 
     trainer: Trainer
     resolved: ResolvedBlueprint
-    whole: Recipe  # merged with its parents, the command's settings, and the metrics files that we add
+    whole: Recipe  # merged with its parents and the command's settings
     command: str  # the command to run: the blueprint's, with its Ray job named
     understood: str  # the trainer's own command, from a script if need be, with its variables filled in
-    copy: tuple[Path, str] | None = None  # path of the recipe's copy that is read instead, and its text
     flags: Mapping[str, object] = field(default_factory=dict)  # `--lr` -> default, as the program's `--help` has them
 
     @property
@@ -131,21 +128,21 @@ class TrainerSettings:
         try:
             parse(notes.metric)
         except ExpressionError as error:
-            raise BlueprintError(f"{path}: the metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+            raise BlueprintError(f"{path}: the metric {error}", code="bad_metric") from None
         return Objective(notes.metric, Direction(notes.direction or usual_direction(notes.metric, usual)))
 
-    def findings(self, max_s: float) -> list[Finding]:
-        """Problems of recipe and command together, under a total time limit in seconds."""
+    def findings(self) -> list[Finding]:
+        """Problems of recipe and command together."""
         cwd, result_dir = str(self.cwd), str(self.resolved.result_dir)
-        found = [*ask.findings(self.trainer, self.whole, self.understood, max_s, cwd, result_dir)]
+        found = [*self.trainer.lint(self.whole, cwd, result_dir), *ray_job.lint(self.understood)]
         if self.trainer.in_full and not self.sources:
             message = "metrics are read from the console, which rounds them and leaves some out"
             found.append(warning(0, "console_alone", message, f"`{self.trainer.in_full}` writes all of them"))
         return found
 
-    def findings_of_run(self, max_s: float) -> list[Finding]:
+    def findings_of_run(self) -> list[Finding]:
         """Those of the blueprint, these, and a warning if no metric judges the run."""
-        found = [*self.resolved.findings, *self.findings(max_s)]
+        found = [*self.resolved.findings, *self.findings()]
         if not self.objective:
             notes = "the notes of the blueprint that the run writes" if self.resolved.file.is_typed else "the notes"
             message = "no metric is named, so the run cannot be judged; it will list the numbers that it prints"
@@ -206,40 +203,7 @@ def ask_trainer(trainer: Trainer, resolved: ResolvedBlueprint, *, job: str = "")
     understood = started.text if started else command
     if started and started.own:  # only there can the job be named
         understood = ray_job.named(understood, job)
-    whole = trainer.settings(resolved.inherited, understood)
-    plain = TrainerSettings(trainer, resolved, whole, command, understood)
-    return _copied(plain, trainer.recording(whole, str(resolved.result_dir)))
-
-
-def _copied(plain: TrainerSettings, recording: Recipe) -> TrainerSettings:
-    """Set these keys in a copy of the recipe, which the command names in its place.
-
-    Returns `plain` if the command does not contain a path of the recipe (a script may name it).
-    """
-    resolved = plain.resolved
-    if not recording or resolved.recipe is None:
-        return plain
-    place = resolved.result_dir / COPIES / resolved.recipe.name  # as `RunSpec.recipe_copy` has it
-    own = {str(resolved.recipe), os.path.relpath(resolved.recipe, resolved.codebase), resolved.blueprint.yaml_path}
-    ways = "|".join(map(re.escape, sorted(own, key=len, reverse=True)))
-    command, times = re.subn(rf"(?<![\w./~$}}-])(?:\./)?(?:{ways})(?![\w./-])", shlex.quote(str(place)), plain.command)
-    if not times:
-        return plain
-    text = edit(resolved.recipe.read_text(encoding="utf-8"), recording, new_keys=True)
-    return replace(plain, whole={**plain.whole, **recording}, command=command, copy=(place, text))
-
-
-def there(pattern: Path) -> list[Path]:
-    """Existing paths that match an absolute path or pattern, sorted."""
-    normal = Path(os.path.normpath(pattern))
-    return sorted(Path(normal.anchor).glob(str(normal.relative_to(normal.anchor))))
-
-
-def raise_on(findings: tuple[Finding, ...]) -> None:
-    """Raise BlueprintError for the first error, with its hint."""
-    bad = next((f for f in findings if f.severity == "error"), None)
-    if bad:
-        raise BlueprintError(bad.message, hint=bad.hint, code=bad.code)
+    return TrainerSettings(trainer, resolved, trainer.settings(resolved.inherited, understood), command, understood)
 
 
 def limits_of(trainer_settings: TrainerSettings, settings: Settings) -> Limits:

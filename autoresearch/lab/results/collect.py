@@ -22,13 +22,14 @@ from autoresearch.lab.notices import run_notices
 from autoresearch.lab.results.collected import outcome_of
 from autoresearch.lab.results.finished_run import clear_secrets, examine
 from autoresearch.lab.results.judge import has_row, judge, judging
-from autoresearch.lab.results.results_file import render_results
+from autoresearch.lab.results.results_md import render_results
 from autoresearch.records import campaign_records, events, journal
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import locked, read_json, write_json, write_page
 from autoresearch.records.index import Index
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import FinishedRun, Outcome
-from autoresearch.records.rundir import RunDir, locked, read_json, write_json, write_page
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
 
 VERDICT = "; verdict: "
@@ -78,11 +79,11 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     with contextlib.suppress(EnvironmentUnusable):
         _append_events(outcome)
     ledger, row = Path(spec.ledger), outcome.row
-    smoke = not judgement.judged and spec.why != "confirm"
+    unjudged = not judgement.judged and spec.why != "confirm"
     if state is None:
         fresh = Ledger(ledger).append_once(row)
     else:
-        fresh = before is not None or campaign_records.append_row(CampaignDir(ledger.parent), row, smoke=smoke)
+        fresh = before is not None or campaign_records.append_row(CampaignDir(ledger.parent), row, unjudged=unjudged)
     failpoint("collect.row_written")
     if fresh or not journal.holds(directory, VERDICT):  # a kill may have come between the row and its line
         with contextlib.suppress(EnvironmentUnusable):  # a full disk: the flag does not wait for the journal
@@ -96,7 +97,7 @@ def _collect(finished: FinishedRun, state: CampaignState | None, before: LedgerR
     outcome.write()
     if before is not None:
         failpoint("collect.measured_again")
-        campaign_records.append_row(CampaignDir(ledger.parent), row, smoke=smoke, again=True)
+        campaign_records.append_row(CampaignDir(ledger.parent), row, unjudged=unjudged, again=True)
     return outcome
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.state import CampaignState
-from autoresearch.core.controller.scheduler import tried_again
+from autoresearch.core.controller.runs_and_retries import tried_again
 from autoresearch.core.diagnosis.failure import Failure, FailureKind
 from autoresearch.core.metrics.constraint import as_cell
 from autoresearch.core.metrics.objective import steadier
@@ -25,7 +25,7 @@ from autoresearch.core.statistics.comparable import NO_SIGNAL
 from autoresearch.lab.results.diagnosis import BADLY
 from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.lab.results.judge import Judgement
-from autoresearch.readers.run_urls import urls_in
+from autoresearch.readers.console import urls_in
 from autoresearch.records import order_file
 from autoresearch.records.recorded_run import FinishedRun, Outcome
 from autoresearch.runner.masking import mask_text
@@ -58,6 +58,7 @@ def outcome_of(examined: ExaminedRun, judgement: Judgement, state: CampaignState
         row=charged(_row(examined, judgement, failure, reason), state),
         results=results,
         metric_source=measurement.source,
+        curve=measurement.curve,
         failure_line=line,
         diagnosis=found,
         steps_read=mask_text(measurement.summary),

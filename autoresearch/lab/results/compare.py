@@ -9,14 +9,15 @@ from typing import Any
 
 from autoresearch.core.campaign.overrides import flatten
 from autoresearch.core.campaign.recipe_edits import ABSENT, diff_recipes
-from autoresearch.core.statistics.comparable import Measured, why_not
+from autoresearch.core.statistics.comparable import why_not
 from autoresearch.core.statistics.noise import mean, noise_in
 from autoresearch.errors import AutoresearchError
-from autoresearch.git_repo.comparison import diff, diffstat
+from autoresearch.git_repo.history import shown_diff
 from autoresearch.lab.campaign_report import formatting
 from autoresearch.lab.recipes.recipe_of_run import OURS, CommittedRun, per_run
 from autoresearch.lab.results.row_lookup import LedgerMatch
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.files import read_json
+from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
 
 DIFF_LINES = 200
@@ -31,7 +32,7 @@ def compare(match: LedgerMatch, other_match: LedgerMatch) -> dict[str, Any]:
     """
     sides = (match, other_match)
     a, b = map(_metrics, sides)
-    refused = why_not(*(Measured(side.row.trainer, side.row.metric_name) for side in sides))
+    refused = why_not(match.row.metric_name, other_match.row.metric_name)
     known = not refused and a["mean"] is not None and b["mean"] is not None
     objective = next((one.objective for side in sides if (one := side.campaign or side.spec)), None)
     commands = match.row.command, other_match.row.command
@@ -80,7 +81,7 @@ def _environment(match: LedgerMatch) -> dict[str, Any]:
         return {"trainer": match.row.trainer, "launcher": match.row.launcher}
     known: dict[str, Any] = {name: getattr(spec, name) for name in ("trainer", "interpreter", "launcher")}
     runner = read_json(RunDir(Path(spec.run_dir)).runner) or {}
-    known |= {"host": str(runner.get("host", "")), "gpus": len(spec.gpus)}
+    known |= {"host": str(runner.get("host", "")), "gpus": len(runner.get("gpus", spec.gpus))}
     known |= {name: "; ".join(getattr(spec, name)) for name in ("prepare", "evaluate", "cleanup")}
     return known | {f"${name}": value for name, value in spec.environment.items()}
 
@@ -113,12 +114,11 @@ def _code(committed_run: CommittedRun, other_run: CommittedRun) -> tuple[str, st
         return "unknown: the commits are not in one repository", "", ""
     ours = {OURS, committed_run.recipe_path(), other_run.recipe_path()} - {""}
     try:
-        stat = diffstat(here, a, b, ignoring=ours)
-        text = diff(here, a, b, ignoring=ours)
+        stat, text = shown_diff(here.root, a, b, without=ours)
     except AutoresearchError as failure:
         return f"unknown: {formatting.plain(failure.message)}", "", ""
     command = f"git -C {here.root} diff {a[:12]} {b[:12]} -- . ':!{OURS}'"
-    return (str(stat) if stat.files else "the same"), formatting.block(text.rstrip("\n"), DIFF_LINES), command
+    return stat.rpartition("\n")[2].strip() or "the same", formatting.block(text.rstrip("\n"), DIFF_LINES), command
 
 
 def _apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Pair]:

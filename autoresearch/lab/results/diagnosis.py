@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.diagnosis.failure import (
@@ -15,9 +16,8 @@ from autoresearch.core.diagnosis.failure import (
     killed_from_outside,
     with_the_end,
 )
-from autoresearch.core.metrics.nearest_lines import nearest_lines
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import SignalKind
+from autoresearch.core.metrics.signal import SignalKind, nearest_lines
 from autoresearch.core.run.ending import HUNG_AFTER_END, LEFT_TRAINING, NO_NUMBER, Ending
 from autoresearch.core.run.spec import DEADLINE, RunSpec
 from autoresearch.core.run.trainer import Trainer
@@ -25,7 +25,7 @@ from autoresearch.core.text.regex import later
 from autoresearch.lab.recipes.likely_objective import PrintedNumber, with_proposal
 from autoresearch.lab.results.measure import Measurement, RunFiles, numbers_in
 from autoresearch.readers.console import tail_lines
-from autoresearch.readers.log_end import TAIL, LastWords, end_of, last_words
+from autoresearch.readers.log_end import TAIL, end_of, last_words
 from autoresearch.records import events
 from autoresearch.records.events import Event
 from autoresearch.records.recorded_run import FinishedRun
@@ -38,8 +38,7 @@ _NEAREST_BYTES = 1 << 19  # of the end of a log, searched for the lines nearest 
 _MOST_NAMES = 8  # of numbers that a run printed
 _NEAREST_LINE = 100  # characters of each
 STAYS = 2  # steps at the end of a run in which a loss is NaN: a single one may be a skipped update
-_NAN_COUNT = "nan_iterations"  # Megatron's
-_OF_THE_POLICY = later(rf"(?i)(?:^|[/_. ])loss\b|loss$|^(?:actor|policy)/|{_NAN_COUNT}$")
+_OF_THE_POLICY = later(r"(?i)(?:^|[/_. ])loss\b|loss$|^(?:actor|policy)/")
 _MINDS_EXIT = later(r"&&|\bset\s+-\w*e|\berrexit\b|\bpipefail\b|\bPIPESTATUS\b|\$\?")
 
 
@@ -52,10 +51,10 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     """
     end, log = finished.exit, finished.rundir.log
     if end.ending is Ending.FINISHED and (said := _confession(log, trainer.confessions())):
-        words = words_of(log, trainer, ended_badly=True)
-        return diagnosis(words, words.cause or Failure(FailureKind.UNKNOWN, said))
+        found = words_of(log, trainer, ended_badly=True)
+        return replace(found, cause=found.cause or Failure(FailureKind.UNKNOWN, said))
     if end.ending is Ending.FINISHED and (cause := _silent_failure(finished, trainer)):
-        return diagnosis(words_of(log, trainer), cause)
+        return replace(words_of(log, trainer), cause=cause)
     if failed := _failed_evaluation(finished, trainer):
         return Diagnosis(failed)
     if end.ending is Ending.STALLED and (over := end_of(log, trainer.harmless()).over):
@@ -64,21 +63,21 @@ def diagnose(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
     hung = end.ending is not Ending.FINISHED and open_stall(events.read(finished.rundir.events)[0]) is not None
     if not (badly or hung):
         return Diagnosis()
-    words = words_of(log, trainer, end.log_bytes_at_stop, ended_badly=badly)
+    found = words_of(log, trainer, end.log_bytes_at_stop, ended_badly=badly)
     killed = killed_from_outside(end.ending, end.cause, end.returncode)
-    cause = with_the_end(words.cause, end.ending, killed=killed)
+    cause = with_the_end(found.cause, end.ending, killed=killed)
     if cause is None and badly and end.error_kind == "disk_full":
         cause = Failure(FailureKind.MACHINE, end.reason)  # its log ends in the middle, as there was no room for more
-    return diagnosis(words, cause)
+    return replace(found, cause=cause)
 
 
-def words_of(log: Path, trainer: Trainer | None, until: int | None = None, *, ended_badly: bool = False) -> LastWords:
-    """The failures in a log, by the patterns of its trainer, else of all. until, ended_badly: as in `last_words`."""
+def words_of(log: Path, trainer: Trainer | None, until: int | None = None, *, ended_badly: bool = False) -> Diagnosis:
+    """What a log says of its end, by the patterns of its trainer, else of all. until, ended_badly: see `last_words`."""
     known = (trainer,) if trainer else registry.every()
     patterns = [signal for one in known for signal in one.signals()]
     harmless = [harmless for one in known for harmless in one.harmless()]
     spelled = trainer is None or all(one.kind is not SignalKind.STEP for one in patterns)  # nobody says how they look
-    return last_words(log, patterns, harmless, until, spelled=spelled, ended_badly=ended_badly)
+    return last_words(log, patterns, harmless, until, spelled=spelled, ended_badly=ended_badly)[1]
 
 
 def _silent_failure(finished: FinishedRun, trainer: Trainer) -> Failure | None:
@@ -138,7 +137,7 @@ def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measure
     if spec.objective is None:
         return None
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
-    near = nearest_lines(spec.objective.keys, names)
+    near = nearest_lines([spec.objective.key], names)
     what = f"{spec.objective.metric} was not read"
     if near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
@@ -173,10 +172,7 @@ def _diverged(objective: Objective | None, measurement: Measurement) -> str:
                 values.setdefault(name, []).append(value)
     for name, seen in values.items():
         last = seen[-STAYS:]
-        if name.endswith(_NAN_COUNT):
-            if len(last) == STAYS and all(last):
-                return f"{name} is {last[-1]:g} at each of the last {STAYS} steps"
-        elif len(last) == STAYS and not any(map(math.isfinite, last)):
+        if len(last) == STAYS and not any(map(math.isfinite, last)):
             return f"{name} is {last[-1]} at each of the last {STAYS} steps"
     return ""
 
@@ -190,7 +186,7 @@ def nearest_in(log: Path, names: Sequence[str], count: int = 3) -> list[str]:
 
 def _nearest(objective: Objective, log: Path) -> str:
     """The three log lines most similar to the metric, masked and cut: the end of a sentence."""
-    masked = nearest_in(log, objective.keys)
+    masked = nearest_in(log, [objective.key])
     quoted = ", ".join(f"`{line[:_NEAREST_LINE]}`" for line in masked)
     return f"; nearest in the log: {quoted}" if quoted else "; the log is empty"
 
@@ -205,12 +201,6 @@ def _confession(log: Path, patterns: Sequence[str]) -> str:
     """The last line near the log's end that starts with one of the patterns; "" for none."""
     lines = map(clean_line, reversed(list(tail_lines(log, max_bytes=TAIL)))) if patterns else ()
     return next((text for text in lines if any(re.match(one, text) for one in patterns)), "")
-
-
-def diagnosis(last_words: LastWords, cause: Failure | None) -> Diagnosis:
-    """A diagnosis with this cause, which is then not repeated among the others."""
-    also = tuple(f for f in last_words.failures if cause is None or f.kind is not cause.kind)
-    return Diagnosis(cause, also, last_words.digest, last_words.traceback)
 
 
 def open_stall(happened: list[Event]) -> Event | None:

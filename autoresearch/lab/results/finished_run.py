@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autoresearch.core.diagnosis.failure import Diagnosis, Failure
+from autoresearch.core.diagnosis.failure import MAX_LINE, Diagnosis, Failure, FailureKind
 from autoresearch.core.metrics.constraint import MEMORY, Breach, breach, parsed
 from autoresearch.core.metrics.objective import Objective
 from autoresearch.core.run.ending import HUNG_AFTER_END, TAMPERED, UNREAD, Ending, Verdict, lone_verdict
-from autoresearch.core.run.spec import DEADLINE
+from autoresearch.core.run.extra_paths import Way, is_within
+from autoresearch.core.run.spec import DEADLINE, RunSpec
+from autoresearch.core.run.trainer import Trainer
 from autoresearch.core.statistics.comparable import no_signal
-from autoresearch.lab.results.diagnosis import unread_words, why_unmeasured
+from autoresearch.core.text.regex import later
+from autoresearch.lab.results.diagnosis import diagnose, unread_words, why_unmeasured
 from autoresearch.lab.results.measure import Measurement, RunFiles
-from autoresearch.lab.results.not_shown import diagnosed
-from autoresearch.records import recorded_run
+from autoresearch.records import campaign_records, recorded_run
+from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
-from autoresearch.records.hostile import read_own, write_atomically
 from autoresearch.records.recorded_run import FinishedRun
-from autoresearch.records.rundir import masked_file
 from autoresearch.trainers import registry
+
+_REFUSED = (os.strerror(errno.EROFS), os.strerror(errno.EACCES))
+_WORDS = later(r"""'([^']+)'|"([^"]+)"|`([^`]+)`|([^\s'"`,;:()\[\]]+)""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +129,9 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
     found = diagnosed(finished, trainer)
     tampered = changed = ""
     if in_campaign and spec.worktree:
-        from autoresearch.lab.ideas import worktree_check
+        from autoresearch.lab.campaigns.slots import check_worktree
 
-        foreign, changed = worktree_check.after(finished)
+        foreign, changed = check_worktree(finished)
         tampered = foreign and f"{TAMPERED}{foreign}"
     if spec.evaluate and (not end.evaluation or end.evaluation["reason"]):  # earlier output does not count as a metric
         measurement = replace(measurement, series=(), last=None, best=None)
@@ -138,14 +145,41 @@ def examine(finished: FinishedRun, *, in_campaign: bool) -> ExaminedRun:
 
 def clear_secrets(finished: FinishedRun) -> None:
     """Remove the secrets from files that are no longer executed; after a full disk, the next time."""
-    rundir, spec = finished.rundir, finished.spec
-    for path in (rundir.spec, rundir.far / "spec.json"):
+    for path in (finished.rundir.spec, finished.rundir.far / "spec.json"):
         with contextlib.suppress(OSError):
             recorded_run.clear(path)
-    if spec.recipe:
-        result_dir = Path(spec.result_dir)
-        copy = Path(spec.recipe_copy)
-        with contextlib.suppress(OSError):
-            data = read_own(copy, root=result_dir)
-            if (masked := masked_file(data, yaml=True)) != data:
-                write_atomically(copy, masked, root=result_dir)
+
+
+def diagnosed(finished: FinishedRun, trainer: Trainer) -> Diagnosis:
+    """The diagnosis of a run that is over; of a path that its worktree does not show, with the line that shows it."""
+    found = diagnose(finished, trainer)
+    return replace(found, cause=_if_not_shown(found.cause, finished.spec)) if found.cause else found
+
+
+def _if_not_shown(failure: Failure, spec: RunSpec) -> Failure:
+    """The failure, with the line that shows a path where its own line names one that the worktree does not show."""
+    campaign = campaign_records.spec_of(CampaignDir(Path(spec.ledger).parent)) if spec.worktree else None
+    if campaign is None:
+        return failure
+    elsewhere = spec.launcher != "tmux"
+    for path in _paths(failure.line, spec):
+        one = next((one for one in campaign.shown if is_within(path, one.path)), None)
+        if one is None:
+            continue
+        if not one.way.is_shown or (elsewhere and not one.included):
+            if not os.path.lexists(f"{spec.worktree}/{path}") and os.path.lexists(f"{campaign.repository}/{path}"):
+                said = f"{path} is in the checkout, and no run sees it: `include: [{path}]` shows it"
+                return replace(failure, kind=FailureKind.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
+        elif spec.sandbox and one.way is not Way.OWN and any(word in failure.line for word in _REFUSED):
+            own = f"`include: [{{path: {one.name}, write: copy}}]`"
+            said = f"runs see {one.name} read-only, and this one wrote there: {own} gives each a copy of its own"
+            return replace(failure, kind=FailureKind.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
+    return failure
+
+
+def _paths(line: str, spec: RunSpec) -> Iterator[str]:
+    """The paths in a line that lie in the worktree of its run, relative to it."""
+    for match in _WORDS.finditer(line):
+        path = os.path.normpath(os.path.join(spec.cwd, next(filter(None, match.groups()))))  # noqa: PTH118
+        if path.startswith(f"{spec.worktree}/"):
+            yield os.path.relpath(path, spec.worktree)

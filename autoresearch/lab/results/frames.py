@@ -16,8 +16,8 @@ from autoresearch.git_repo.checkout import current_project
 from autoresearch.lab.parts import Parts
 from autoresearch.lab.runs import lookup
 from autoresearch.records import campaign_records, recorded_run
-from autoresearch.records.appending import unwritable
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import unwritable
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.rundir import RunDir
@@ -143,7 +143,8 @@ def _record(entry: IndexEntry, row: LedgerRow | None) -> dict[str, Any]:
     names = ("campaign", "trainer", "seed", "branch", "commit", "command", "result_dir", "index", "replicate")
     of_spec = {name: getattr(spec, name) for name in names}
     of_spec["metric_name"] = spec.objective.metric if spec.objective else None
-    return {**of_spec, **(record_of(row, len(spec.gpus)) if row else {}), **known, "state": rundir.state().value}
+    gpus = len(recorded_run.RecordedRun(rundir, spec).gpus)
+    return {**of_spec, **(record_of(row, gpus) if row else {}), **known, "state": rundir.state().value}
 
 
 def ledger_frame(name: str, parts: Parts) -> DataFrame:

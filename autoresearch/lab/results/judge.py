@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autoresearch.core.campaign.judgement import decision_of
-from autoresearch.core.campaign.state import FLAT, CampaignState, Idea
+from autoresearch.core.campaign.state import FLAT, SCREEN, CampaignState, Idea
+from autoresearch.core.controller.runs_and_retries import screen_values
 from autoresearch.core.run.ending import (
     CAMPAIGN_STOPPED,
     CPU_FALLBACK,
@@ -17,14 +18,15 @@ from autoresearch.core.run.ending import (
     lone_verdict,
 )
 from autoresearch.core.run.spec import DEADLINE, RunSpec
-from autoresearch.core.statistics.comparable import NO_SIGNAL, Measured, why_not
-from autoresearch.core.statistics.pruning import PRUNED
+from autoresearch.core.statistics.comparable import NO_SIGNAL, why_not
+from autoresearch.core.statistics.screening import worse
 from autoresearch.lab.results.finished_run import ExaminedRun
 from autoresearch.records import campaign_records, exit_record
 from autoresearch.records.campaign_records import CampaignDir
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.files import locked
 from autoresearch.records.ledger import Ledger
-from autoresearch.records.rundir import RunDir, locked
+from autoresearch.records.rundir import RunDir
 
 FLAT_FROM = 5  # values of a curve
 LONGER = 2  # times the steps of the baseline's longest run
@@ -88,18 +90,19 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
         valueless = Verdict.UNMEASURED if examined.unmeasured else Verdict.CRASH
         verdict = Verdict(idea.status or Verdict.DISCARD) if fresh and examined.value is not None else valueless
         return Judgement(verdict, "confirmation run: it judges the claim, not the search", judged=False)
-    # before the smoke rule: its campaign ended it because it was judged; the Runner keeps the cause of the stop request
-    if end.ending is Ending.STOPPED and end.cause == PRUNED:
-        return Judgement(Verdict.DISCARD, end.reason, failure=PRUNED)
+    if spec.why == SCREEN:
+        return stopped or _screened(examined, state, idea)
+    # its campaign ended it because it was judged; the Runner keeps the cause of the stop request
+    if end.ending is Ending.STOPPED and end.cause == Verdict.SCREENED:
+        return Judgement(Verdict.SCREENED, end.reason)
     if foreign := _foreign(spec, state):
         return Judgement(Verdict.DISCARD, f"not judged: {foreign}", judged=False)
     if examined.idle and examined.counted is not None and not idea.hypothesis.is_baseline:
         return Judgement(Verdict.DISCARD, f"{NO_SIGNAL}: {examined.idle}; it judges nothing", judged=False)
-    smoke = "smoke" in spec.claims or (examined.steps is not None and examined.steps < state.spec.min_steps)
-    if examined.counted is not None and not (smoke or stopped) and (breach := examined.breach):
+    if examined.counted is not None and not stopped and (breach := examined.breach):
         return Judgement(Verdict.CRASH, breach.reason, failure=breach.failure)
     values = [*idea.past_values, examined.counted]
-    decision = decision_of(state, idea, values, simpler="simpler" in spec.claims, smoke=smoke)
+    decision = decision_of(state, idea, values)
     if examined.unmeasured and decision.status is Verdict.CRASH:
         reason = "; ".join(filter(None, (decision.reason, examined.unread)))
         decision = replace(decision, status=Verdict.UNMEASURED, reason=reason)
@@ -107,9 +110,23 @@ def judge(examined: ExaminedRun, state: CampaignState | None) -> Judgement:
         return Judgement(Verdict.CRASH, f"another run of it broke a constraint; {decision.reason}", decision.noise)
     owed = decision.retest and decision.status is not Verdict.KEEP  # a kept one is only measured better
     if stopped:
-        return replace(stopped, noise=decision.noise, judged=decision.judged, pending=owed)
+        return replace(stopped, noise=decision.noise, pending=owed)
     flag = "; ".join(filter(None, (_flat(examined, state, idea), _longer(examined, state, idea))))
-    return Judgement(decision.status, decision.reason, decision.noise, decision.judged, owed, flag)
+    return Judgement(decision.status, decision.reason, decision.noise, pending=owed, flag=flag)
+
+
+def _screened(examined: ExaminedRun, state: CampaignState, idea: Idea) -> Judgement:
+    """Of a run with the settings of `screen`: whether the idea is clearly behind, or its first whole run is owed."""
+    own, is_baseline = examined.value, idea.hypothesis.is_baseline
+    if own is None or lone_verdict(examined.judged_end.ending, measured=True) is not Verdict.KEEP:
+        # what does not run with these settings may do so with its own
+        verdict = Verdict.UNMEASURED if examined.unmeasured else Verdict.CRASH
+        return Judgement(verdict, examined.unread, pending=not is_baseline)
+    values = screen_values(state.baseline) if state.baseline else []
+    if not is_baseline and (why := worse(own, values, state.spec.objective)):
+        return Judgement(Verdict.SCREENED, why)
+    how = "ideas are held against it" if is_baseline else "not clearly behind the baseline"
+    return Judgement(Verdict.SCREENED, f"with the settings of `screen`: {how}", pending=not is_baseline)
 
 
 def _stopped(examined: ExaminedRun, state: CampaignState) -> Judgement | None:
@@ -127,7 +144,7 @@ def _flat(examined: ExaminedRun, state: CampaignState, idea: Idea) -> str:
     values = [value for _, value in examined.measurement.series]
     if not (state.spec.self_reported and idea.edited) or len(values) < FLAT_FROM or len(set(values)) > 1:
         return ""
-    from autoresearch.lab.campaigns.pruner import baseline_is_flat
+    from autoresearch.lab.campaigns.seeds_and_rounds import baseline_is_flat
 
     return "" if baseline_is_flat(state) else f"{FLAT}its objective is {values[0]:.4g} at all {len(values)} steps"
 
@@ -144,10 +161,8 @@ def _foreign(spec: RunSpec, state: CampaignState) -> str:
     """Why the value of this run must not be compared with the campaign's; "" if it may."""
     if spec.objective is None:
         return ""
-    ours = Measured(spec.trainer, spec.objective.metric)
-    every = {pair for idea in state.ideas for pair in idea.measurements}
-    theirs = [Measured(trainer, metric) for metric, trainer in every]
-    return next((why for other in sorted(theirs, key=str) if other.metric and (why := why_not(ours, other))), "")
+    names = {name for idea in state.ideas for name in idea.metric_names if name}
+    return next((why for name in sorted(names) if (why := why_not(spec.objective.metric, name))), "")
 
 
 def _fell_back(end: ExitRecord, state: CampaignState) -> bool:

@@ -6,16 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from autoresearch.core.metrics.line_reader import LineReader
 from autoresearch.core.metrics.objective import Objective
-from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.lab.recipes.likely_objective import PrintedNumber
 from autoresearch.readers.console import merged, read_whole_log
 from autoresearch.readers.read import (
-    TRACKERS,
     SourceReadings,
     best_of,
     changed_at,
@@ -62,7 +61,7 @@ class EvaluationLog(LineReader):
         return self.own.end()
 
     def _as_trained(self, text: str) -> Reading | None:
-        return self.own.line(text) if not self.own.needles or self.own.knows(text) else None
+        return self.own.line(text) if not self.own.needles or any(one in text for one in self.own.needles) else None
 
 
 def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Trainer) -> list[PrintedNumber]:
@@ -77,7 +76,11 @@ def numbers_in(readings: Sequence[Reading], lines: Sequence[str], trainer: Train
 
 MOST_SO_FAR = 16 << 20  # bytes: read in a fraction of a second
 MOST_UNNAMED = 32 << 20  # bytes of all files that nobody names
+POINTS = 200  # of a curve at most
 _MOMENT_S = 1.0  # some file systems round times down
+
+Series = tuple[tuple[int, float], ...]  # (step, value)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,11 @@ class Measurement:
         return self.last is not None
 
     @property
+    def curve(self) -> Series:
+        """The objective's series as it is recorded and drawn."""
+        return drawn(self.series)
+
+    @property
     def steps(self) -> tuple[Reading, ...]:
         """Training readings, by step."""
         return tuple(r for r in self.readings if r.kind is SignalKind.STEP)
@@ -108,6 +116,18 @@ class Measurement:
     def validations(self) -> tuple[Reading, ...]:
         """Validation readings, by step."""
         return tuple(r for r in self.readings if r.kind is SignalKind.VALIDATION)
+
+
+def drawn(points: Sequence[tuple[int, float]]) -> Series:
+    """At most so many points of a curve, with six digits."""
+    finite = [point for point in points if math.isfinite(point[1])]
+    return tuple((step, float(f"{value:.6g}")) for step, value in thinned(finite))
+
+
+def thinned(points: Sequence[T], most: int = POINTS) -> tuple[T, ...]:
+    """So many points of a curve, or readings of a table, evenly spaced, and the last one."""
+    kept = points[:: max(1, math.ceil(len(points) / most))]
+    return tuple(kept if not points or kept[-1] == points[-1] else [*kept, points[-1]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +153,7 @@ class RunFiles:
 
         Files last written before the run are left out; a tracker's directory is narrowed to this run's own.
         """
-        ours = [own for source in self.spec.sources if (own := self._own(source))]
+        ours = [own for source in self.spec.sources if (own := self.own(source))]
         console = Source(SourceFormat.CONSOLE, str(self.log), authority=100)
         return [*sorted(ours, key=lambda source: source.authority), console]
 
@@ -152,16 +172,18 @@ class RunFiles:
         """
         *named, log = (self.read(source) for source in self.sources)
         objective = None if self.spec.evaluate else self.spec.objective
-        keys = [key for key in objective.keys if not any(read.points(key) for read in named)] if objective else []
-        if objective is None or not keys:
-            silent = self.spec.objective is None and not any(read.readings for read in (*named, log))
-            return [*named, *map(self.read, self._unnamed() if silent else ()), log]
-        every = (_as_named(self.read(source), by_same_name(keys)) for source in self._unnamed())
-        holders = [read for read in every if all(map(read.points, keys))]
-        fit = [read for read in holders if all(rounded_to(log.points(key), read.points(key)) for key in keys)]
-        printed = any(map(log.points, keys))
-        if fit and (printed or all(same_points(read, fit[0], keys) for read in fit)):
-            rest = (replace(r, metrics={k: v for k, v in r.metrics.items() if k not in keys}) for r in log.readings)
+        key = objective.key if objective else ""
+        if objective is None or any(read.points(key) for read in named):
+            told = set().union(*(read.keys for read in (*named, log)))
+            lacking = {*replace(self.spec, objective=objective).metric_keys} - told
+            more = map(self.read, self._unnamed() if lacking or not told else ())
+            return [*named, *(read for read in more if read.keys & lacking or not told), log]
+        every = (_as_named(self.read(source), by_same_name([key])) for source in self._unnamed())
+        holders = [read for read in every if read.points(key)]
+        fit = [read for read in holders if rounded_to(log.points(key), read.points(key))]
+        printed = bool(log.points(key))
+        if fit and (printed or all(same_points(read, fit[0], key) for read in fit)):
+            rest = (replace(r, metrics={k: v for k, v in r.metrics.items() if k != key}) for r in log.readings)
             return [*named, fit[0], replace(log, readings=tuple(rest))]
         if paths := " and ".join(read.source.path for read in holders[:3]):
             what = "is not what the log has, which counts" if printed else "differ: name one of them as `- source:`"
@@ -193,6 +215,8 @@ class RunFiles:
         told = _judge(reads, self.spec.objective)
         if not self.spec.evaluate:
             return told
+        if not told.source:
+            told = _judge(reads, None)  # no warning that the training does not log what its evaluation measures
         found = _judge([self.evaluation(reads)], self.spec.objective)
         judged = {name: getattr(found, name) for name in ("series", "last", "best", "source")}
         return replace(told, **judged, evaluated=found.readings, printed=told.last)
@@ -200,12 +224,14 @@ class RunFiles:
     def validations(self) -> tuple[tuple[int, float], ...]:
         """(step, value) of each validation so far, from the most trusted source that has any; for running runs.
 
-        Sources are not compared with each other, and the log is read only if no file holds the metric.
+        Of an objective that none of them has, of each step. Sources are not compared with each other, and the log is
+        read only if no file holds the metric.
         """
         objective = self.spec.objective
         for source in self.sources if objective else ():
-            found = [reading for reading in self.read(source).readings if reading.kind is SignalKind.VALIDATION]
-            if objective and (series := objective.series(found)):
+            readings = self.read(source).readings
+            found = [reading for reading in readings if reading.kind is SignalKind.VALIDATION]
+            if objective and (series := objective.series(found) or objective.series(readings)):
                 return tuple(series)
         return ()
 
@@ -218,17 +244,25 @@ class RunFiles:
             return None
         cheap = [self.read(source) for source in self.sources if size_of(source) <= MOST_SO_FAR]
         found = best_of(cheap, self.spec.objective)
-        point = self.spec.objective.value(found.readings) if found.sources else None
+        point = self.spec.objective.value(found.readings) if found.source else None
         return point[1] if point else None
 
-    def _own(self, source: Source) -> Source | None:
+    def own(self, source: Source) -> Source | None:
+        """What this run wrote of a source that its spec names, where it is by now; None if it wrote nothing."""
+        source = replace(source, path=self._kept(source.path))
         if is_several(source):
             found = newest(SourceFormat(source.format), Path(source.path), self.spec.created)
-            if found is None or source.format in TRACKERS:
+            if found is None or source.format is SourceFormat.WANDB:
                 return replace(source, path=str(found)) if found else None
             source = replace(source, path=str(found))
         grown = size_of(source) != self._before().get(source.path, (0, ""))[0]
         return source if grown or changed_at(source) > self.spec.created else None
+
+    def _kept(self, path: str) -> str:
+        """Where its campaign has put what lay at this path in its worktree, in which other runs write by now."""
+        rundir, inside = RunDir(self.log.parent), f"{self.spec.worktree}/"
+        moved = self.spec.worktree and path.startswith(inside) and rundir.outputs_record.exists()
+        return str(rundir.outputs / path.removeprefix(inside)) if moved else path
 
     def _before(self) -> dict[str, tuple[int, str]]:
         """Bytes that each file held before the run, and their fingerprint; of several, the file that was the newest."""
@@ -239,7 +273,7 @@ class RunFiles:
         marks = (*spec.source_marks, *[""] * len(spec.sources))
         for source, size, mark in zip(spec.sources, spec.source_offsets, marks, strict=False):
             digest, _, newest_then = mark.partition(" ")
-            held[newest_then or source.path] = size, digest
+            held[self._kept(newest_then or source.path)] = size, digest
         return held
 
 

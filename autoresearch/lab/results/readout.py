@@ -8,28 +8,22 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autoresearch.core.metrics.expression import EXPRESSIONS, ExpressionError, parse
-from autoresearch.core.metrics.objective import Objective, usual_direction
+from autoresearch.core.metrics.objective import ExpressionError, Objective, parse, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.ending import Ending
-from autoresearch.core.run.spec import RunSpec
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
 from autoresearch.core.text.numbers import listed
-from autoresearch.errors import NotFoundError, UsageError
+from autoresearch.errors import UsageError
 from autoresearch.lab.results.diagnosis import nearest_in
 from autoresearch.lab.results.measure import RunFiles
-from autoresearch.plugins import PluginGroup
 from autoresearch.readers.read import (
-    TRACKERS,
     Best,
     SourceReadings,
     best_of,
-    check_text,
     disagreements,
     read_source,
     sniff,
 )
-from autoresearch.readers.tracker_dirs import newest
 from autoresearch.records import exit_record
 from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir
@@ -81,42 +75,41 @@ class Readout:
         return replace(self, shown=tuple(kept))
 
 
-def of_run(recorded: RecordedRun, *, source: str = "", metric: str = "") -> Readout:
-    """The metrics of a run, alive or over; `source` selects a format or a path, `metric` another objective."""
+def of_run(recorded: RecordedRun, *, metric: str = "") -> Readout:
+    """The metrics of a run, alive or over; `metric`: another objective."""
     rundir, spec = recorded.rundir, recorded.spec
     objective = spec.objective if spec.objective and metric in ("", spec.objective.metric) else _objective(metric)
     spec = replace(spec, objective=objective)
     trainer = registry.of_run(spec)
     end = exit_record.read(rundir)
     files = RunFiles(spec, trainer, rundir.log, ended=end is not None and end.returncode == 0)
-    own = files.sources
-    if source:
-        picked = _picked(source, spec, own)
-        reads = [files.read(one) if one in own else read_source(one, Path(), 0, trainer) for one in picked]
-    else:
-        reads = files.reads()
-        reads[:0] = [files.evaluation(reads)] if end and end.evaluation else []
+    reads = files.reads()
+    reads[:0] = [files.evaluation(reads)] if end and end.evaluation else []
     found = _readout(trainer, reads, objective, _failure_of_run(rundir))
-    return found if source else replace(found, warnings=(*found.warnings, *_unwritten(spec, reads)))
+    declared = [one for one in spec.sources if one.authority < 0]  # or autoresearch had the trainer write it
+    unwritten = [f"{one.path} was not written by this run" for one in declared if files.own(one) is None]
+    return replace(found, warnings=(*found.warnings, *unwritten))
 
 
-def of_log(path: Path, *, trainer: str = "", source: str = "", metric: str = "") -> Readout:
+def of_log(path: Path, *, trainer: str = "", metric: str = "") -> Readout:
     """The metrics of any log or readable file, with `metric` read as a run reads the one that its blueprint names.
 
     Without a `trainer`, as that of one that nobody knows. Raises NotFoundError and UsageError for what is no log.
     """
-    objective = _objective(metric)
-    kind = _format(source) or sniff(path)
-    if kind in _LINES and trainer and not source:
-        kind = SourceFormat.CONSOLE  # a log of such lines, of which the trainer reads more
-    if kind is SourceFormat.CONSOLE:
-        _check_log(path)
-    reader = registry.by_name(trainer or registry.NAMES[-1], metrics=objective.keys if objective else ())
-    reads = [read_source(Source(kind, str(path)), Path(), 0, reader)]
-    found = _readout(reader, reads, objective)
-    if kind in _LINES and not source and objective and not found.best.sources:  # it may be a log, with other spellings
-        log = of_log(path, source=SourceFormat.CONSOLE, metric=metric)
-        return log if log.best.sources else found
+    objective, kind = _objective(metric), sniff(path)
+    reader = registry.by_name(trainer or registry.NAMES[-1], metrics=(objective.key,) if objective else ())
+
+    def read_as(kind: str) -> Readout:
+        return _readout(reader, [read_source(Source(kind, str(path)), Path(), 0, reader)], objective)
+
+    if kind not in _LINES:
+        return read_as(kind)
+    if trainer:
+        return read_as(SourceFormat.CONSOLE)  # a log of such lines, of which the trainer reads more
+    found = read_as(kind)
+    if objective and not found.best.source:  # it may be a log, with other spellings
+        log = read_as(SourceFormat.CONSOLE)
+        return log if log.best.source else found
     return found
 
 
@@ -127,7 +120,7 @@ def _readout(
     failure: tuple[str, str] | None = None,
 ) -> Readout:
     best = best_of(reads, objective)
-    asked = objective.keys if objective else ()
+    asked = (objective.key,) if objective else ()
     shared = [key for key in _keys(reads) if key not in asked]
     warnings = [*best.warnings, *disagreements(reads, shared), *_silent(trainer, reads, asked)]
     if len(warnings) > MOST_WARNINGS:
@@ -152,7 +145,7 @@ def _silent(trainer: Trainer, reads: Sequence[SourceReadings], metric_names: Seq
         if read.readings:
             continue
         path = Path(read.source.path)
-        if read.source.format in TRACKERS:
+        if read.source.format is SourceFormat.WANDB:
             texts.append(f"{path} holds no history: its writer flushes late, and a run that was killed hard has none")
         elif not path.exists():
             texts.append(f"{path} is not there")
@@ -177,68 +170,13 @@ def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) ->
     return f"as {trainer.name} prints them; without --trainer, any usual spelling is read"
 
 
-def _unwritten(spec: RunSpec, reads: Sequence[SourceReadings]) -> list[str]:
-    """Files that were declared, or that autoresearch had configured, and that this run did not write."""
-    seen = {read.source.path for read in reads if read.source.format not in TRACKERS}
-    kinds = {read.source.format for read in reads}
-    asked = [source for source in spec.sources if source.authority < 0 and source.path not in seen]
-    return [f"{s.path} was not written by this run" for s in asked if s.format not in TRACKERS or s.format not in kinds]
-
-
-def _check_log(path: Path) -> None:
-    if not path.exists():
-        raise NotFoundError(f"{path} is not there", hint="name what a trainer printed")
-    if not path.is_file():
-        raise UsageError(f"{path} is no file", hint="--source reads directories", code="not_a_file")
-    with path.open("rb") as file:
-        check_text(path, file.read(1 << 16))
-
-
-def _format(word: str) -> str | None:
-    """The format for a word; raises UsageError if it is neither a format nor an existing path."""
-    if not word:
-        return None
-    return _kind(word) or sniff(Path(word))
-
-
-def _kind(word: str) -> str | None:
-    """The format with this name, a SourceFormat or a plug-in's; None if there is none."""
-    name = word.strip().lower()
-    ours = next((one for one in SourceFormat if one == name), None)
-    return ours or (name if name in PluginGroup("readers") else None)
-
-
-def _picked(word: str, spec: RunSpec, sources: Sequence[Source]) -> list[Source]:
-    """The sources of a run for a word: a format, or a path."""
-    if (kind := _kind(word)) is None:
-        place = Path(word) if Path(word).exists() else Path(spec.cwd) / word
-        if not place.exists():
-            raise NotFoundError(
-                f"--source {word}: neither a kind of source nor a file that is there",
-                hint=f"{', '.join(SourceFormat)}, or a path",
-                code="no_source",
-            )
-        return [Source(sniff(place), str(place.absolute()))]
-    if picked := [source for source in sources if source.format == kind]:
-        return picked
-    if kind in TRACKERS:
-        for home in (spec.environment.get("WANDB_DIR", ""), spec.cwd, spec.result_dir):
-            if home and (run := newest(SourceFormat(kind), Path(home), spec.created)):
-                return [Source(kind, str(run))]
-    raise NotFoundError(
-        f"{spec.run} declares no source of the kind {kind}, and none was found where it ran",
-        hint=f"it has {', '.join(f'{s.format} {s.path}' for s in sources)}; --source PATH reads any other",
-        code="no_source",
-    )
-
-
 def _objective(metric: str) -> Objective | None:
     if not metric:
         return None
     try:
         parse(metric)
     except ExpressionError as error:
-        raise UsageError(f"--metric {error}", hint=EXPRESSIONS, code="bad_metric") from None
+        raise UsageError(f"--metric {error}", code="bad_metric") from None
     return Objective(metric, usual_direction(metric, None))
 
 

@@ -33,7 +33,7 @@ class LedgerMatch(CommittedRun):
 def find(name: str, parts: Parts) -> LedgerMatch:
     """The run of that name, with its idea; raises NotFoundError, with existing names, if there is none.
 
-    Of the idea's runs, in a campaign, those for a smoke test or a confirmation do not count, nor those that collapsed.
+    Of the idea's runs, in a campaign, unjudged ones and those of a confirmation do not count, nor those that collapsed.
     """
     rundir = lookup.find_run(name, parts)
     spec = recorded_run.read_if_whole(rundir)

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.parts import Parts
-from autoresearch.records.rundir import read_json, write_environment, write_json
-from autoresearch.runner import debug_log
+from autoresearch.records.files import read_json, write_environment, write_json
 from autoresearch.runner.basics import failpoint
 
 if TYPE_CHECKING:
-    from autoresearch.launchers.tmux_session import SessionInfo
+    from autoresearch.launchers.tmux import SessionInfo
 
 REPORT_IN_S = 20.0
 _ENVIRONMENT, SESSIONS = "controller.environment", "controller.sessions.json"
@@ -54,12 +53,7 @@ def begin(folder: Path, words: Sequence[str], session: str, mark: str, parts: Pa
     write_environment(folder / _ENVIRONMENT, parts.environ)
     failpoint("begin.passed")
     argv, marks = [sys.executable, "-P", "-m", "autoresearch", *words], {"AUTORESEARCH_RUN_ID": mark}
-    return parts.launcher(socket).start(session, argv, cwd=folder, environment=marks | debug_log.inherited())
-
-
-def session_names(folder: Path) -> frozenset[str]:
-    """The recorded session of the program of a directory, which may be gone; empty without a record."""
-    return frozenset(str(name) for name in (read_json(folder / SESSIONS) or {}).get("sessions", ()))
+    return parts.launcher(socket).start(session, argv, cwd=folder, environment=marks)
 
 
 def close_sessions(folder: Path, parts: Parts, socket: str) -> None:
@@ -67,7 +61,7 @@ def close_sessions(folder: Path, parts: Parts, socket: str) -> None:
 
     Raises EnvironmentUnusable if tmux cannot be asked.
     """
-    names = session_names(folder)
+    names = (read_json(folder / SESSIONS) or {}).get("sessions", ())
     for info in parts.launcher(socket).list_ours() if names else ():
         if info.session in names:
             parts.launcher(socket).close(info)

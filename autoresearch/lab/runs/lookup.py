@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from autoresearch.core.run.ending import Verdict
 from autoresearch.core.text.regex import later
 from autoresearch.errors import NotFoundError
 from autoresearch.records.index import IndexEntry
@@ -78,20 +79,13 @@ def find_run(name: str, parts: Parts) -> RunDir:
         return found
     if (row := _ROW.match(name)) and (ledger := _ledger(row["campaign"], project, parts)):
         return _of_row(ledger, int(row["index"]), row["replicate"])
-    if moved := _moved(Path(project), parts):
-        raise NotFoundError(
-            f"{project} was moved from {moved.project}: its earlier runs are found by their directories alone",
-            hint="nothing is lost: rows, logs and metrics are read where they are now",
-            fix=f"autoresearch status {Path(project) / Path(moved.run_dir).relative_to(moved.project)}",
-            code="project_moved",
-        )
     import difflib
 
     names = [word for one in parts.index.recent(NEAR, project) for word in (one.run, one.slug)]
     near = difflib.get_close_matches(name[:80], names, 1)
     elsewhere = ", ".join(f"{one.run} in {one.run_dir}" for one in _named(name, "", parts)[:LISTED])
     raise NotFoundError(
-        f"{project} has no run yet" if name == LAST else f"no run of {project} answers to {name[:80]!r}",
+        f"no run was recorded in {project}" if name == LAST else f"no run of {project} answers to {name[:80]!r}",
         hint=f"did you mean {near[0]}?"
         if near
         else f"elsewhere: {elsewhere}"
@@ -140,12 +134,13 @@ def _ledger(name: str, project: str, parts: Parts) -> Path | None:
 
 
 def _of_row(ledger: Path, index: int, replicate: str | None) -> RunDir:
-    """The run directory of an idea's first row, or of that of a replicate."""
+    """The run directory of an idea's first row, or of that of a replicate; a cheap run of `screen` is not its first."""
     from autoresearch.records.ledger import Ledger
 
     rows = [row for row in Ledger(ledger).rows() if row.index == index and row.run_dir]
     if chosen := [row for row in rows if replicate is None or row.replicate == int(replicate)]:
-        return RunDir(Path(chosen[0].run_dir))
+        whole = [row for row in chosen if row.status != Verdict.SCREENED]
+        return RunDir(Path((whole or chosen)[0].run_dir))
     have = ", ".join(str(row.replicate) for row in rows if row.replicate is not None)
     what = f"replicate {replicate} of idea {index} (there is {have})" if rows else f"idea {index}"
     raise NotFoundError(
@@ -154,15 +149,6 @@ def _of_row(ledger: Path, index: int, replicate: str | None) -> RunDir:
         fix=f"autoresearch ledger show {ledger}",
         code="no_row",
     )
-
-
-def _moved(project: Path, parts: Parts) -> IndexEntry | None:
-    """The newest run of a project that was at another path when it ran."""
-    for entry in parts.index.recent(NEAR):
-        old, run_dir = Path(entry.project or "/"), Path(entry.run_dir)
-        if old in run_dir.parents and not old.exists() and (project / run_dir.relative_to(old) / "spec.json").exists():
-            return entry
-    return None
 
 
 def _named(name: str, project: str, parts: Parts) -> list[IndexEntry]:

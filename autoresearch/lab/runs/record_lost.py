@@ -1,8 +1,4 @@
-"""Records a run whose Runner died without an exit record, after ending what it left alive.
-
-That is every process that carries the run's id in its environment, and daemons that a trainer started and wrote down,
-which may have an environment without it.
-"""
+"""Records a run whose Runner died without an exit record, after ending what carries its id in its environment."""
 
 from __future__ import annotations
 
@@ -15,12 +11,14 @@ from typing import Any
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.lab.runs.processes import SWEEP_S, sweep, sweep_companions
+from autoresearch.lab.runs.processes import SWEEP_S, sweep
+from autoresearch.lab.runs.run_status import boot_id
 from autoresearch.records import events, exit_record, journal
 from autoresearch.records.exit_record import ExitRecord
+from autoresearch.records.files import locked, read_json
 from autoresearch.records.recorded_run import RecordedRun
 from autoresearch.records.recorded_run import read as read_spec
-from autoresearch.records.rundir import RunDir, locked, read_json
+from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
 
 _WORDS = {"runner_died": "", "rebooted": ", as the machine was started anew"}
@@ -75,26 +73,20 @@ def record_lost(rundir: RunDir, *, reason: str = "") -> None:
 
 def _why_it_died(identity: Mapping[str, Any]) -> str:
     """The cause of the Runner's death: `rebooted`, or just `runner_died`."""
-    boot = identity.get("boot_id")
-    if boot and boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
-        return "rebooted"
-    return "runner_died"
+    return "runner_died" if identity.get("boot_id") in (None, "", boot_id()) else "rebooted"
 
 
 def _end_leftovers(recorded: RecordedRun) -> int:
     """End what is left of it and of what its trainer started; returns how many processes were ended."""
-    from autoresearch.trainers import ask, registry
+    from autoresearch.trainers import registry
 
     spec, grace_s = recorded.spec, min(recorded.spec.limits.grace_s, SWEEP_S)
     killed = sweep(spec.run, grace_s)
     trainer = registry.by_name(spec.trainer) if spec.trainer in registry.NAMES else None  # else a newer version's
-    if trainer:
-        written = [path for pattern in trainer.companions() for path in Path(spec.cwd).glob(pattern)]
-        killed += sweep_companions(written, spec.run, spec.created, grace_s=grace_s)
     _end_ray_job(spec)
     if trainer and spec.swarm:  # its server has a Runner of its own, which may live
         log, run_dir = Path(spec.result_dir), str(recorded.rundir.path)
-        ask.server(trainer).stop_server(run_dir, sweep, lambda text: journal.append(log, text))
+        registry.server(trainer).stop_server(run_dir, sweep, lambda text: journal.append(log, text))
     return killed
 
 

@@ -1,9 +1,14 @@
-"""A living run: its present state, from its files alone, and cheap enough to be asked for again and again."""
+"""A living run: its present state, from its files alone, and cheap enough to be asked for again and again; its news.
+
+Reports come at the cadence of `core.run.limits`; exits, first steps, errors and limits wake within LOOK_S.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,14 +16,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autoresearch.core.metrics.line_reader import LineReader
-from autoresearch.core.metrics.signal import Reading, SignalKind
+from autoresearch.core.metrics.signal import LineReader, Reading, SignalKind
 from autoresearch.core.run.spec import RunSpec, RunState
 from autoresearch.errors import UsageError
 from autoresearch.records import events
-from autoresearch.records.lines import tail
+from autoresearch.records.files import read_json, tail
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.rundir import RunDir
+from autoresearch.runner.basics import is_locked
 
 if TYPE_CHECKING:
     from autoresearch.runner.log_follower import LogFollower
@@ -38,7 +43,6 @@ class RunStatus:
     last_step: Reading | None = None
     last_validation: Reading | None = None
     newest_output: str = ""  # the last line of its log, until a step is recognised
-    evaluation_ends: float | None = None  # wall clock, of the limit of its evaluation; None if none has begun
 
     @property
     def nearest_limit_s(self) -> float:
@@ -79,7 +83,6 @@ class RunWatch:
             readings.step,
             readings.validation,
             "" if stepped else readings.newest,
-            self._evaluation_ends() if state is RunState.EVALUATING else None,
         )
 
     def objective(self, now: RunStatus) -> float | None:
@@ -101,11 +104,6 @@ class RunWatch:
             told, _ = events.read(self.recorded.rundir.events)
             self._first_step = any(event.event == "first_step" for event in told)
         return self._first_step
-
-    def _evaluation_ends(self) -> float | None:
-        latest = events.last(self.recorded.rundir.events, 20)
-        began = [event.t for event in latest if event.event == "evaluating"]
-        return began[-1] + self.recorded.spec.evaluate_s if began else None
 
 
 class LiveReadings:
@@ -199,6 +197,14 @@ def boot_id() -> str:
         return ""
 
 
+def total_of(log: Path, step: int) -> int | None:
+    """The number of steps in all, where the newest lines print it beside this step (`12/40`); None otherwise."""
+    text = tail(log, 16_384).decode("utf-8", "replace")
+    found = re.findall(rf"(?<![\d./])(?:{step}|{step + 1})/(\d+)(?![\d./])", text)
+    total = int(found[-1]) if found else 0
+    return total if total >= max(2, step) else None
+
+
 def tail_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log in a form safe to show: no escapes, no secrets, bounded."""
     from autoresearch.runner.masking import mask_text
@@ -210,9 +216,9 @@ def tail_lines(path: Path, count: int) -> list[str]:
     return [line[:500] for line in mask_text("\n".join(lines)).split("\n")[-count:]] if lines else []
 
 
-def as_payload(run_watch: RunWatch, *, log: bool = True) -> dict[str, Any]:
-    """The JSON object for an unfinished run. log: whether its log is read."""
-    recorded, now = run_watch.recorded, run_watch.status(once=True, log=log)
+def as_payload(run_watch: RunWatch, run_state: RunState | None = None, *, log: bool = True) -> dict[str, Any]:
+    """The JSON object for an unfinished run. log: whether its log is read. run_state: see `RunWatch.status`."""
+    recorded, now = run_watch.recorded, run_watch.status(run_state, once=True, log=log)
     rundir, spec = recorded.rundir, recorded.spec
     name = spec.objective.metric if spec.objective else None
     metrics: dict[str, float] = {}
@@ -248,3 +254,75 @@ def elsewhere(rundir: RunDir) -> dict[str, Any]:
     from autoresearch.lab.remote.reconcile import about
 
     return about(rundir)
+
+
+# ------------------------------------------------------------------------------------------ its news
+
+LOOK_S = 0.2  # between two looks at the files
+FIRST_LOOK_S = 0.02  # ... at first, as the end of a stop is near
+WAKING = frozenset(
+    {
+        "first_step",
+        "error",
+        "nan",
+        "stall",
+        "limit",
+        "stopping",
+        "ended",
+        "killed",
+        "recorded",
+        "lost",
+        "launch_failed",
+        "pending",
+        "unreachable",
+        "recovered",
+    }
+)
+
+
+class Watcher:
+    """Wakes when the events of any of its runs grow, its exit record appears, or its Runner starts or dies."""
+
+    def __init__(self, rundirs: Iterable[RunDir]) -> None:
+        self.rundirs = list(rundirs)
+        self._paths = {r.path: (str(r.events), str(r.exit_record), str(r.lock)) for r in self.rundirs}
+        self._seen = {r.path: self._look(r) for r in self.rundirs}
+
+    def _look(self, rundir: RunDir) -> tuple[int, bool, bool]:
+        """The state to compare for changes: a few system calls, as it is read for 200 runs at once."""
+        events, exit_record, lock = self._paths[rundir.path]
+        try:
+            size = os.stat(events).st_size  # noqa: PTH116 - pathlib costs five times the call
+        except OSError:
+            size = 0
+        return size, os.path.exists(exit_record), is_locked(lock)  # noqa: PTH110
+
+    def wait(self, timeout: float) -> list[RunDir]:
+        """Sleep until a run changes or `timeout` seconds pass; returns the changed runs."""
+        deadline, pause = time.monotonic() + timeout, FIRST_LOOK_S
+        while True:
+            now = {r.path: self._look(r) for r in self.rundirs}
+            changed = [r for r in self.rundirs if now[r.path] != self._seen[r.path]]
+            self._seen = now
+            left = deadline - time.monotonic()
+            if changed or left <= 0:
+                return changed
+            time.sleep(min(left, pause))
+            pause = min(1.5 * pause, LOOK_S)
+
+
+def wait_for_news(rundir: RunDir, *, since: int, seconds: float) -> tuple[list[events.Event], int]:
+    """New events that should wake a waiter, or none after `seconds`; and the next sequence number.
+
+    An end counts only when the exit record exists, so that the woken waiter finds complete records.
+    """
+    deadline = time.monotonic() + seconds
+    watcher = Watcher([rundir])
+    while True:
+        over = not rundir.state().lives
+        fresh, since = events.read(rundir.events, since)
+        news = [event for event in fresh if event.event in WAKING]
+        left = deadline - time.monotonic()
+        if over or news or left <= 0:
+            return news, since
+        watcher.wait(left)

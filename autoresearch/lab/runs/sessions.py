@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from autoresearch.core.run.spec import RunSpec
 from autoresearch.lab.parts import Parts
 from autoresearch.records import events, recorded_run
-from autoresearch.records.rundir import RunDir, read_json
+from autoresearch.records.files import read_json
+from autoresearch.records.rundir import RunDir
 
 if TYPE_CHECKING:
-    from autoresearch.launchers.tmux_session import SessionInfo
+    from autoresearch.launchers.tmux import SessionInfo
 
 
 def session_info(rundir: RunDir) -> SessionInfo | None:
     """The session in which a run was started; None if it never was."""
-    from autoresearch.launchers.tmux_session import SessionInfo
+    from autoresearch.launchers.tmux import SessionInfo
 
     record = read_json(rundir.session)
     return SessionInfo.read(record) if record else None
@@ -61,13 +62,12 @@ def note(rundir: RunDir, text: str) -> tuple[RunSpec, Path]:
     return spec, Path(spec.result_dir) / journal.NAME
 
 
-def ask_to_stop(rundir: RunDir, reason: str, *, drain: bool = False) -> None:
-    """Request the end of a run: now, or with `drain` after its current step. NotFoundError if its directory is gone."""
+def ask_to_stop(rundir: RunDir, reason: str) -> None:
+    """Request the end of a run. NotFoundError if its directory is gone."""
     from autoresearch.records import journal
     from autoresearch.records.order_file import request_stop
 
-    how = "drain" if drain else "now"
     spec = recorded_run.read(rundir)
-    events.append(rundir.events, "stop_requested", how=how, reason=reason)
-    journal.append(Path(spec.result_dir), f"stop requested ({how}): {reason}")
-    request_stop(rundir, reason, how=how)
+    events.append(rundir.events, "stop_requested", reason=reason)
+    journal.append(Path(spec.result_dir), f"stop requested: {reason}")
+    request_stop(rundir, reason)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from autoresearch.agentjet import scaffold as scaffolds
-from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
+from autoresearch.core.run.hooks import ScaffoldOptions, Templates
 from autoresearch.lab.render import render, render_blueprint
 from tests.waiting import PATIENCE_S
 

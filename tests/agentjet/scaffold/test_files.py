@@ -13,12 +13,11 @@ import pytest
 from autoresearch.agentjet import scaffold as scaffolds
 from autoresearch.agentjet.scaffold import Blackbox, agent_words, blackbox
 from autoresearch.core.blueprint.parser import parse_blueprint
-from autoresearch.core.run.scaffold import ScaffoldOptions, Templates
+from autoresearch.core.run.hooks import ScaffoldOptions, Templates
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.lab.render import render, render_blueprint
 
 TEMPLATES = Templates(render, render_blueprint)
-ROOT = Path(__file__).parents[3]
 EVIL = "a'b\"c\\d\n{prompt}\u2028\U0001f600{{ x }}{% y %}"
 
 
@@ -131,7 +130,6 @@ def test_the_blueprint_parses_back(tmp_path: Path) -> None:
     assert parsed.codebase_dir == str(tmp_path / "out dir")
     assert parsed.launch_command == f"python agent_roll.py --result-dir '{results}'"
     assert parsed.notes.requires_env == ("JUDGE_KEY",) and parsed.notes.metric == "swarm/mean_reward"
-    assert [source.path for source in parsed.notes.source] == [str(results / "val_results.md")]
     swarm = parsed.notes.swarm
     assert swarm and swarm.port is None and swarm.server == "ajet-swarm start --swarm-port=$AJET_SWARM_PORT"
     assert swarm.debug == f"python agent_roll_one_episode_debug.py --result-dir '{results}'"

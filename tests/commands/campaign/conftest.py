@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -12,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
+from tests.controllers import ControlledCampaign, in_this_process
 from tests.waiting import PATIENCE_S
 
 # metric = a parabola in log10(lr) with its top of 0.5 at lr = 0.01, and a little noise that seed and lr decide.
@@ -75,7 +74,7 @@ trainer.experiment_name: mine
 
 
 @dataclass
-class Camp:
+class Camp(ControlledCampaign):
     """One campaign in a bench's repository."""
 
     bench: Any
@@ -120,12 +119,7 @@ class Camp:
         self.bench.env["AUTORESEARCH_FAILPOINT"] = f"{point}:kill"
         self.start(**keys)
         del self.bench.env["AUTORESEARCH_FAILPOINT"]
-        self.bench.until(lambda: not self.place.controlled)
-
-    def kill(self) -> None:
-        """Kill the controller; it is gone when this returns."""
-        os.kill(json.loads(self.place.controller.read_bytes())["pid"], signal.SIGKILL)
-        self.bench.until(lambda: not self.place.controlled)
+        self.dead()
 
     def known(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Remember where it is, so that its controller is ended with the test."""
@@ -141,12 +135,6 @@ class Camp:
         """The directory of the latest campaign."""
         return self.places[-1]
 
-    def state(self) -> Any:
-        """The latest campaign as it is now."""
-        from autoresearch.lab.campaigns.campaign_history import CampaignHistory
-
-        return CampaignHistory(self.place).state()
-
     def idea(self, slug: str) -> Any:
         """One idea of it."""
         found = self.state().by_slug(slug)
@@ -156,10 +144,6 @@ class Camp:
     def live(self, slug: str) -> bool:
         """Whether an idea trains now."""
         return slug in [idea.slug for idea, _ in self.state().live]
-
-    def said(self) -> str:
-        """What the controller printed."""
-        return str(self.place.log.read_text()) if self.place.log.exists() else ""
 
     def until(self, condition: Any) -> Any:
         """Wait for a fact about the campaign; a controller that died ends the waiting."""
@@ -176,12 +160,6 @@ class Camp:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.said()}") from None
         return found[0]
-
-    def pane(self) -> str:
-        """What stands in the controller's pane."""
-        names = self.bench.tmux("list-sessions", "-F", "#{session_name}").stdout.split()
-        ours = [name for name in names if name.startswith("ajet_campaign")]
-        return "".join(self.bench.tmux("capture-pane", "-p", "-t", f"={name}:").stdout.strip() for name in ours)
 
     def phase(self, wanted: str) -> Any:
         """Wait until it is in this phase; its state."""
@@ -200,27 +178,7 @@ class Camp:
 
         All that it starts are processes as ever.
         """
-        from autoresearch.lab.campaign_setup import start_campaign
-        from autoresearch.lab.campaigns.controller import Controller
-
-        patience = time.monotonic() + PATIENCE_S
-
-        def watched() -> float:
-            assert time.monotonic() < patience, f"it never ended\n{self.said()}"
-            return float(clock())
-
-        def control(place: Any, parts: Any) -> str:
-            self.places.append(place)
-
-            def say(text: str) -> None:
-                with place.log.open("a") as file:
-                    file.write(f"{text}\n")
-
-            with start_campaign.in_control(place):
-                Controller(place, dataclasses.replace(parts, clock=watched), say).run()
-            return ""
-
-        with mock.patch.object(start_campaign, "start_controller", control):
+        with in_this_process(self.places.append, clock):
             self.start(*flags, **keys)
         return self.state()
 

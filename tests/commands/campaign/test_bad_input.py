@@ -66,34 +66,22 @@ def test_each_is_refused_in_one_sentence_and_nothing_is_changed(camp: Any) -> No
 def test_where_nothing_is_to_be_found(camp: Any) -> None:
     (camp.bench.repo / "exp.md").unlink()
     error = camp.bench.ask("campaign", "--count", "3", check=2)["error"]
-    assert error["message"] == "nothing was started: here is neither a campaign file nor a blueprint"
+    assert error["message"] == "here is neither a campaign file nor a blueprint"
     assert "no campaign file or blueprint" in camp.bench.ask("campaign", "nowhere.yaml", check=4)["error"]["message"]
     assert "campaign --help" in camp.bench.ask("campaign", "note", check=4)["error"]["hint"]
     assert camp.bench.ask("campaign", "status", check=4)["error"]["message"] == "there is no campaign yet"
     assert camp.bench.ask("campaign", "status", "other", check=4)["error"]["code"] == "not_found"
 
 
-def test_what_ended_goes_on_only_as_it_was(camp: Any) -> None:
-    """Else another proposer, researcher or state of the code would be left out without a word."""
+def test_a_prefix_serves_one_campaign(camp: Any) -> None:
+    """What ended goes on by `campaign set`; the same file begins another one under another prefix."""
     keys = {"queue": camp.ideas({"overrides": {"lr": 0.2}}), "baseline": 1, "retests": 0, "confirm": False}
     camp.run(count=1, **keys)
-    path = camp.file(count=2, **keys)
-    error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=4)["error"]
-    (camp.bench.repo / "lr.yaml").write_text("lr: [0.1, 0.3]\n")
-    error = camp.bench.ask("campaign", path, "--proposer", "random", "--space", "lr.yaml", check=5)["error"]
-    assert error["message"] == "a campaign one ended here with another source of ideas"
-    assert "campaign set one count=N" in error["hint"]
-    assert error["fix"].endswith(
-        "campaign.yaml --proposer random --space lr.yaml --set prefix=autoresearch/one-2 --detach --json"
-    ), "what was typed, and another prefix"
-    error = camp.bench.ask("campaign", path, "--yes", "--detach", check=5)["error"]
-    assert error["message"] == "a campaign one ended here with another state of the code (lr.yaml)"
-    (camp.bench.repo / "lr.yaml").unlink()
-    assert camp.run(count=2, **keys).attempted == 2
-    error = camp.bench.ask("campaign", path, "--yes", check=5)["error"]  # typed again, for a second campaign
-    assert error["message"] == "the campaign one has ended, and nothing would be tried: 2/2 ideas attempted"
-    assert "campaign set one count=12" in error["hint"]
-    assert "campaign.yaml --yes --set prefix=autoresearch/one-2 " in error["fix"]
+    error = camp.bench.ask("campaign", camp.file(count=2, **keys), "--yes", "--detach", check=5)["error"]
+    assert error["message"] == "a campaign one ended here" and "campaign set one count=N" in error["hint"]
+    assert error["fix"].endswith("campaign.yaml --yes --detach --set prefix=autoresearch/one-2 --json")
+    camp.bench.ask("campaign", "set", "one", "count=2")
+    assert camp.over().attempted == 2
 
 
 def test_the_branch_of_a_lone_run_is_left_alone(camp: Any) -> None:

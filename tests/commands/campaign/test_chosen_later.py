@@ -131,12 +131,3 @@ def test_the_notes_may_name_it_too_and_a_script_that_prints_nothing_is_mended(ca
     assert "metric" in ask("campaign", "resume", "--detach")["taken"]
     state = camp.over()
     assert measured(state) == [1.0] * 2 and len(state.baseline.rows) == 4, "other code: its baseline is made again"
-
-
-def test_of_a_number_that_jumps_a_mean_over_its_last_part_is_proposed(camp: Any) -> None:
-    jumps = FIT.replace("0.3 * n + lr + noise", "n + random.Random(n).gauss(0, 9)")
-    jumps = jumps.replace("range(1, 4)", "range(1, 61)").replace("of 3", "of 60")
-    begun(camp, jumps, baseline=1)
-    mean, plain = camp.bench.ask("campaign", "status")["numbers"][:2]
-    assert (mean["name"], mean["proposed"]) == ("mean(fit_quality_on_the_grid, last 12)", True)
-    assert (plain["name"], plain["proposed"]) == ("fit_quality_on_the_grid", False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from autoresearch.core.campaign.tip import edits_of
 from autoresearch.core.run.ending import Verdict
 from tests.commands.campaign.test_tip import PARTS, edit
 
@@ -54,10 +55,9 @@ def test_what_breaks_a_constraint_is_not_kept(toxic: Any) -> None:
     )
     toxic.bench.ask("report", toxic.place.path)
     report = (toxic.place.path / "report.md").read_text()
-    assert "| val/toxicity &lt; 0.1 | memory_gb &lt;= 40 | front |" in report
+    assert "| val/toxicity &lt; 0.1 | memory_gb &lt;= 40 | why |" in report
     (shown,) = (line for line in report.splitlines() if line.startswith("| #2 "))
-    assert "the constraint is val/toxicity &lt; 0.1" in shown and "| 0.4 | " in shown and "| yes |" not in shown
-    assert "| yes |" in next(line for line in report.splitlines() if line.startswith("| #4 "))
+    assert "the constraint is val/toxicity &lt; 0.1" in shown and "| 0.4 | " in shown
 
 
 def test_a_baseline_that_breaks_its_own_constraint_is_said_at_once(toxic: Any) -> None:
@@ -126,19 +126,10 @@ def test_a_tip_that_breaks_a_constraint_is_made_anew_after_the_first_idea_on_it(
     both = state.by_slug(first.parent)
     assert {*both.hypothesis.merges} == {"a", "b"}
     assert [[row.failure for row in idea.rows] for idea in (first, both)] == [["constraint_broken"]] * 2
-    last, best = state.by_slug(later[-1].parent).hypothesis.merges, state.best.hypothesis.merges
+    last = state.by_slug(later[-1].parent).hypothesis.merges
     assert "a" in last and "b" not in last, camp.said()
-    assert state.best.status == Verdict.KEEP and {"a"} < {*best} and "b" not in best, camp.said()
-
-
-def test_the_first_fresh_run_that_breaks_one_ends_the_confirmation(camp: Any) -> None:
-    printing(camp, "0.5 if seed >= 1000 and lr < 0.05 else 0.05")
-    queue = camp.ideas({"slug": "gamed", "overrides": {"lr": 0.01}})
-    state = camp.run(queue=queue, count=2, baseline=3, constraints=["val/toxicity < 0.1"])
-    gamed = state.by_slug("gamed")
-    assert (gamed.confirmed, gamed.status, state.best.slug) == ("demoted", "crash", "baseline")
-    assert sum(run.why == "confirm" for run in gamed.runs) == 1, camp.said()
-    assert "not claimed: its run 5 broke a constraint: val/toxicity is 0.5, and the constraint is" in camp.said()
+    best = {idea.slug for idea in state.ideas if idea.index in edits_of(state, state.best)}
+    assert state.best.status == Verdict.KEEP and {"a"} < best and "b" not in best, camp.said()
 
 
 def test_what_the_evaluation_prints_goes_before_what_the_training_does(camp: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,6 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.system
-
-
-def statuses(state: Any) -> dict[str, list[str]]:
-    return {idea.slug: [row.status for row in idea.rows] for idea in state.ideas}
 
 
 def test_every_kind_of_idea(camp: Any) -> None:
@@ -28,27 +25,23 @@ def test_every_kind_of_idea(camp: Any) -> None:
         {"slug": "same", "overrides": {"lr": 0.1}, "parent": "baseline"},
         {"slug": "patched", "patches": ["bad.diff"]},
         {"slug": "worse", "overrides": {"lr": 1.0}, "parent": "baseline"},
-        {"slug": "smoke", "overrides": {"lr": 0.012}, "smoke": True},
-        {"slug": "short", "overrides": {"lr": 0.013, "steps": 1}},
     )
-    state = camp.run(queue=queue, count=8, min_steps=2, confirm=False)
-    assert state.reason == "stop condition met: 8/8 ideas attempted"
-    assert statuses(state) == {
+    state = camp.run(queue=queue, count=6, confirm=False)
+    assert state.reason == "stop condition met: 6/6 ideas attempted"
+    assert {idea.slug: [row.status for row in idea.rows] for idea in state.ideas} == {
         "baseline": ["keep"] * 2,
         "good": [*["discard"] * 3, "keep"],
         "dies": ["crash"],
         "blind": ["crash"],
         "mute": ["unmeasured"],
         "worse": ["discard"],
-        "smoke": ["discard"],
-        "short": ["discard"],
     }
     good = state.by_slug("good")
     assert "being re-tested" in good.rows[0].description
     assert [row.standing for row in good.rows] == [*["pending"] * 3, "keep"]
     assert {row.standing == row.status for idea in state.ideas if idea is not good for row in idea.rows} == {True}
-    shown = camp.bench.here("ledger", "show", camp.place.ledger, "--format", "md", "--last", "0")[1]
-    assert [line.split(" | ")[2] for line in shown.splitlines() if "| good-" in line] == ["keep"] * 4
+    shown = camp.bench.here("ledger", "show", camp.place.ledger, "--last", "0")[1]
+    assert [re.split("  +", line)[2] for line in shown.splitlines() if " good-" in line] == ["keep"] * 4
     first = camp.bench.ask("status", good.rows[0].run_id)
     assert first["verdict"] == "pending" and "being re-tested" in first["verdict_reason"]
     assert "better than the noise allows" in good.rows[-1].description
@@ -57,37 +50,16 @@ def test_every_kind_of_idea(camp: Any) -> None:
     assert state.by_slug("dies").rows[0].ending == "crashed"
     assert [state.by_slug(slug).rows[0].ending for slug in ("blind", "mute")] == ["finished"] * 2
     counts = camp.bench.ask("campaign", "status")
-    assert (counts["attempted"], counts["crashed"], counts["unmeasured"]) == (8, 2, 1)
+    assert counts["attempted"] == 6 and counts["standings"].items() >= {"crashed": 2, "unmeasured": 1}.items()
     assert "was not read" in state.by_slug("mute").rows[0].description
     assert Path(counts["report"]).read_text().startswith("<!DOCTYPE html>") and Path(counts["picture"]).is_file()
     assert f"report: file://{counts['report']}" in camp.bench.here("campaign", "status")[1], "as the demo prints it"
-    for unjudged in (state.by_slug("smoke"), state.by_slug("short")):
-        assert not unjudged.judged and "smoke run" in unjudged.rows[0].description and unjudged.value is None
     reasons = {hypothesis.slug: why for hypothesis, why in state.skipped}
     assert sorted(reasons) == ["patched", "same", "twin"]
     assert "the same as #2 " in reasons["twin"]
     assert "changes nothing" in reasons["same"]
     assert "patch 1 does not apply" in reasons["patched"]
     assert state.best.slug == "good"
-
-
-def test_flat_but_simpler_is_kept(camp: Any) -> None:
-    """Declared, and shown by the diff: one that adds as much as it takes is not simpler."""
-    text = (camp.bench.repo / "train.py").read_text()
-    without = "".join(line for line in text.splitlines(keepends=True) if "weights" not in line)
-    more = text + "# one line more\n"
-    (camp.bench.repo / "without.py").write_text(without)
-    (camp.bench.repo / "more.py").write_text(more)
-    queue = camp.ideas(
-        {"slug": "shorter", "files": {"train.py": {"from": "without.py"}}, "simpler": True, "sentence": "no weights"},
-        {"slug": "longer", "files": {"train.py": {"from": "more.py"}}, "simpler": True, "sentence": "a comment"},
-    )
-    camp.recipe(noise=0.0)
-    state = camp.run(queue=queue, count=3, retests=3, confirm=False)
-    shorter, longer = state.by_slug("shorter"), state.by_slug("longer")
-    assert (shorter.status, shorter.simpler) == ("keep", True), camp.said()
-    assert "flat but simpler" in shorter.rows[-1].description
-    assert (longer.status, longer.simpler) == ("discard", False)
 
 
 @pytest.mark.parametrize("most", ["timeout", "each", "exp_max_time"])
@@ -123,8 +95,8 @@ def test_a_claim_is_confirmed_and_a_fake_is_demoted(camp: Any) -> None:
 
     dear = camp.bench.ask("campaign", "confirm", "fake", "more", check=5)["error"]
     assert "nothing can be confirmed: a claim needs 12 fresh runs, and `confirm_runs` allows 6" in dear["message"]
-    assert dear["fix"] == "autoresearch campaign set one confirm_runs=8 --json"  # for the better one of them
-    camp.bench.ask(*shlex.split(dear["fix"].replace("=8", "=24"))[1:])
+    assert dear["fix"] == "autoresearch campaign set one confirm_runs=12 --json"
+    camp.bench.ask(*shlex.split(dear["fix"].replace("=12", "=24"))[1:])
     camp.over()
     assert camp.state().spec.rules.confirm_runs == 24 and not camp.state().rounds
     assert camp.bench.ask("campaign", "confirm", "fake", "more")["campaign"] == "one"

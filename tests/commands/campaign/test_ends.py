@@ -37,3 +37,20 @@ def test_by_budget_and_each_run_has_a_gpu_of_its_own(camp: Any) -> None:
     assert found.reason.startswith("stop condition met: 0.00 of 0.0001 GPU hours are spent"), found.reason
     assert found.gpu_hours >= 0.0001 and found.attempted < 9
     assert {camp.told(row, "GPU") for row in found.rows} == {"0", "1"}
+
+
+def test_what_is_asked_for_while_the_report_is_written_is_done(camp: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from autoresearch.lab.campaign_report import progress
+    from autoresearch.lab.campaigns import context
+
+    write, counts = progress.write_end, [3]
+
+    def write_end(campaign_dir: Any, *words: Any) -> None:
+        if counts:
+            context.ask(campaign_dir, "set", count=counts.pop())
+        write(campaign_dir, *words)
+
+    monkeypatch.setattr(progress, "write_end", write_end)
+    found = camp.run(queue=camp.ideas(*WORSE), count=2, retests=0, confirm=False, baseline=2)
+    assert (found.attempted, found.phase) == (3, "ended"), camp.said()
+    assert (camp.place.path / "finish.flag").exists()

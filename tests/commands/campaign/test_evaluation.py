@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,16 @@ print("step:1 - actor/kl_loss:0.001 - actor/pg_loss:0.1 - critic/rewards/mean:0.
 print(f"step:1 - global_steps:1 - pass_n:2 - task_pass_rate@1:{rate} - mean_reward:{rate}", flush=True)
 """
 RULER = "def length(text):\n    return float(text)\n"
+# Its console is silent, its file differs from seed to seed, and how good it is has two digits, which seeds share.
+WRITER = """
+import json, os, random
+draws = random.Random(os.environ["AUTORESEARCH_SEED"])
+os.makedirs("outputs/a/b")
+open(os.environ["AUTORESEARCH_RESULT_DIR"] + "/weights", "w").write("0.45")
+with open("outputs/a/b/metrics.jsonl", "w") as file:
+    for n in range(30):
+        print(json.dumps({"step": n, "loss": 1 / (n + 2) + draws.gauss(0, 1e-3)}), file=file)
+"""
 FAKE = """
 print("step:2 - global_steps:2 - pass_n:2 - task_pass_rate@1:0.99 - mean_reward:0.99", flush=True)
 print("task_pass_rate@1: 0.99", flush=True)
@@ -114,5 +125,23 @@ def test_two_runs_are_measured_at_once(measured: Any) -> None:
 def test_an_evaluation_that_the_base_does_not_have_is_refused(measured: Any) -> None:
     nowhere = f"{measured.bench.repo}/nowhere/measure.py"
     measured.bench.blueprint("ok", command="python odd.py", notes=f"- evaluate: python {nowhere}")
-    state = measured.run(queue=measured.ideas(), count=1, baseline=1, confirm=False)
-    assert "nowhere/measure.py" in state.ideas[0].rows[0].description
+    path = measured.file(queue=measured.ideas(), count=1, baseline=1, confirm=False)
+    told = measured.bench.ask("campaign", path, "--yes", "--detach", check=3)
+    assert "nowhere/measure.py is not there" in told["error"]["message"], "before anything is trained"
+
+
+@pytest.mark.parametrize("source", ["", "- source: jsonl outputs/*/*/metrics.jsonl"])
+def test_what_the_training_wrote_tells_seeds_apart_and_is_read_where_it_is_kept(measured: Any, source: str) -> None:
+    bench = measured.bench
+    (bench.repo / "odd.py").write_text(WRITER)
+    notes = f"- evaluate: python measure.py\n{source}"
+    bench.blueprint("ok", command="python odd.py", trainer="generic", notes=notes)
+    bench.commit("a trainer that is silent")
+    state = measured.run(queue=measured.ideas(), count=1, baseline=3, confirm=False)
+    rows = state.by_slug("baseline").rows
+    assert [row.metric_value for row in rows] == [0.45] * 3 and not any(row.flags for row in rows)
+    assert state.seed_check.seen, measured.said()
+    found = bench.ask("metrics", rows[0].run_id)
+    kept = Path(rows[0].run_dir, "outputs/outputs/a/b/metrics.jsonl").read_text().splitlines()
+    assert found["metric_value"] == 0.45 and found["steps"][-1]["metrics"]["loss"] == json.loads(kept[-1])["loss"]
+    assert not any("was not written" in one for one in found["warnings"]), found["warnings"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -105,6 +104,15 @@ def test_a_trial_shows_every_number_and_one_is_named_by_a_line_to_type(bench: An
     assert "grape was not printed" in bench.ask("init", "--metric", "grape", "--try", "20s")["remarks"]
 
 
+def test_a_trial_shows_what_stands_only_in_the_last_line(bench: Any) -> None:
+    project(bench, "for n in range(9):\n    print('step', n, 'loss', 1 / (n + 2))\nprint('p50_ms=78.1 peak_mb=40.5')\n")
+    assert [one["name"] for one in bench.ask("init", "--try", "20s")["numbers"]] == ["loss", "p50_ms", "peak_mb"]
+    (bench.repo / "train.py").write_text("print('accuracy: 0.7005')\n")
+    assert bench.ask("init", "--try", "20s")["next"][0] == "autoresearch init --json --metric accuracy"
+    (bench.repo / "train.py").write_text("print('done')\n")
+    assert "--try" not in bench.ask("init", "--try", "20s")["next"][0], "it was just typed"
+
+
 def test_a_known_trainer_is_not_run_for_a_trial(bench: Any) -> None:
     before = bench.picture()
     words = ("init", "--try", "9s", "--command", "python -m verl.trainer.main_ppo trainer.nnodes=1")
@@ -183,6 +191,27 @@ def test_numbers_whose_names_say_nothing_are_offered_to_choose_from(camp: Any) -
     assert bench.ask("campaign", path, "--dry-run")["plan"]["space"].startswith("$RATE 0.3 or 0.6")
 
 
+def test_a_variable_that_nothing_names_is_remarked(camp: Any) -> None:
+    bench = camp.bench
+    project(bench, "from own import chunk\nfor n in range(3):\n    print('it', n, 'acc', chunk)\n")
+    (bench.repo / "own.py").write_text("import os\nchunk = os.environ.get('CHUNK', 0.5)\n")
+    (bench.repo / "go.sh").write_text("RATE=${RATE:-0.3}\npython train.py\n")
+    bench.here("init", "--json", "--metric", "acc", "--", "bash", "go.sh")
+    (bench.repo / "ideas.yaml").write_text(
+        "- {slug: a, overrides: {$NOPE: 2, $RATE: 0.6}}\n"
+        "- {slug: b, overrides: {$OWN: 2}, files: {go.sh: 'echo $OWN'}}\n"
+    )
+    words = ("campaign", "campaign.yaml", "--dry-run", "--count", 3, "--direction", "maximize")
+    for spaced, queue, named in (("$CHUNK", "", ""), ("$CHUNKS", "", "$CHUNKS"), ("", "ideas.yaml", "$NOPE")):
+        given = ("--queue", queue) if queue else ("--set", f"space={{{spaced}: [16, 32]}}")
+        plan = bench.ask(*words, *given)
+        found = [one for one in plan["remarks"] if "nothing here names" in one]
+        assert len(found) == bool(named) and all(f"names {named}: " in one for one in found), plan["remarks"]
+    bench.commit("all of it")
+    plan = bench.ask(*words, "--set", "base=HEAD", "--set", "space={$CHUNK: [1, 2], $SLUG: [1, 2]}")
+    assert any("nothing here names $SLUG: " in one for one in plan["remarks"]), plan["remarks"]
+
+
 def test_that_a_program_is_asked_leaves_nothing_behind(camp: Any) -> None:
     bench = camp.bench
     table = "import argparse\np = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)\n"
@@ -195,16 +224,15 @@ def test_that_a_program_is_asked_leaves_nothing_behind(camp: Any) -> None:
     assert new == {"autoresearch.yaml", ".autoresearch.schema.json", "experiment.md", "campaign.yaml"}
 
 
-def test_a_script_that_is_run_says_how_its_blueprint_is_made(camp: Any) -> None:
+def test_a_file_that_is_no_blueprint_says_how_it_is_run(camp: Any) -> None:
     bench = camp.bench
     project(bench)
     refused = bench.ask("run", "train.py", check=3)["error"]
     assert refused["code"] == "not_a_blueprint"
-    bench.ask(*shlex.split(refused["fix"])[1:])
-    assert "python train.py" in bench.here("run", "train.md", "--dry-run")[1]
+    assert refused["fix"] == "autoresearch run --json -- python train.py"
     none = bench.ask("blueprint", "new", "x.md", check=2)["error"]
     assert none["message"] == "a blueprint needs a purpose" and "--purpose" in none["hint"]
-    (bench.repo / "c.yaml").write_text("blueprint: train.md\n")
+    (bench.repo / "c.yaml").write_text("blueprint: x.md\n")
     assert bench.ask("run", "c.yaml", check=3)["error"]["fix"] == "autoresearch campaign start c.yaml --json"
 
 
@@ -241,89 +269,63 @@ def test_of_returns_that_jump_the_mean_of_the_last_ones_is_proposed(camp: Any) -
     assert [row["metric_name"] for row in bench.ask("ledger", "show", ran["run"])["rows"]] == [counts]
 
 
-def folder(bench: Any, text: str = TRAIN) -> Path:
-    """A directory with nothing but a script, in no repository; it is that of the bench from now on."""
-    bench.repo = bench.root / "stranger"
-    bench.repo.mkdir()
-    (bench.repo / "train.py").write_text(textwrap.dedent(text))
-    return Path(bench.repo)
-
-
-LINE = ("campaign", "--count", 3, "--deadline", "10h")
 QUICK = ("--set", "baseline=1", "--set", "retests=0", "--set", "confirm=false")
 TRIED = ("--metric", "val_bpb", "--set", "space={--matrix_lr: [0.01, 0.1]}")
 
 
-def test_one_line_in_a_folder_with_only_a_script(camp: Any) -> None:
-    """Nobody to ask and no --yes: nothing is written, and the exit code says so. With --yes it starts and ends."""
+def test_at_a_terminal_init_asks_and_a_campaign_shows_its_plan(camp: Any) -> None:
     bench = camp.bench
-    root = folder(bench)
-    for words in (LINE, (*LINE, "--dry-run"), ("run", "blueprint.md"), ("run", "blueprint.md", "--dry-run")):
-        refused = bench.ask(*words, check=2)["error"]
-        assert refused["message"].startswith("nothing was started: ") and "--yes" in refused["hint"]
-        assert " --yes" in refused["fix"] and "--dry-run" not in refused["fix"]
-        assert {path.name for path in root.iterdir()} == {"train.py"}
-    camp.known(bench.ask(*LINE, *QUICK, *TRIED, "--yes", "--detach"))
-    assert [row.ending for row in camp.over().rows] == ["finished"] * 3, camp.said()
-    assert bench.git("status", "--porcelain") == "" and bench.git("log", "--format=%s") == "start"
-    assert {"experiment.md", "campaign.yaml", "autoresearch.yaml", "train.py"} <= {p.name for p in root.iterdir()}
-
-
-def test_at_a_terminal_it_asks_what_init_asks_and_shows_the_plan(camp: Any) -> None:
-    bench = camp.bench
-    flag = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n"
-    root = folder(bench, flag + TRAIN)
-    answers = "y\ny\nyes\nno\nlr: 3\nlr: [0.1, 0.3]\n\n\n"  # command, trial, metric, purpose, space, repository, plan
-    said = at_terminal([str(word) for word in (*LINE, *QUICK, "--detach")], root, bench.env, typed=answers)
-    asked = ("Which command trains it", "Which metric", "What is the experiment for", "`git init` in", "Start it?")
+    project(bench, "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr')\np.parse_args()\n" + TRAIN)
+    answers = "y\ny\nyes\nno\nlr: 3\nlr: [0.1, 0.3]\n\n"  # command, trial, metric, purpose, space
+    said = at_terminal(["init"], bench.repo, bench.env, typed=answers)
+    asked = ("Which command trains it", "Which metric", "What is the experiment for")
     assert all(words in said for words in asked) and "write it, or press Enter" in said, said
-    text = (root / "experiment.md").read_text()
+    text = (bench.repo / "experiment.md").read_text()
     assert "python train.py\n" in text and "- metric: val_bpb" in text
+    words = ["campaign", "--count", "3", "--deadline", "10h", *QUICK, "--detach"]
+    said = at_terminal(words, bench.repo, bench.env, typed="\n")
     assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 9h59m" in said
-    (directory,) = (root / "reports/auto_research").iterdir()
+    (directory,) = (bench.repo / "reports/auto_research").glob("*-campaign")  # beside a .gitignore
     camp.known({"directory": str(directory)})
     assert len(camp.over().rows) == 3, camp.said()
 
 
-def test_a_run_of_a_blueprint_that_is_not_there(bench: Any) -> None:
-    root = folder(bench)
-    assert bench.ask("run", "blueprint.md", "--yes")["ending"] == "finished"
-    assert not (root / ".git").exists() and (root / "blueprint.md").exists()
-    assert bench.ask("run", "bluprint.md", "--yes", check=4)["error"]["hint"].startswith("did you mean")
+def test_in_a_folder_with_only_a_script_nothing_is_begun_or_written(bench: Any) -> None:
+    bench.repo = bench.root / "stranger"
+    bench.repo.mkdir()
+    (bench.repo / "train.py").write_text(TRAIN)
+    refused = bench.ask("campaign", "--count", 3, "--yes", check=2)["error"]
+    assert (refused["code"], refused["fix"]) == ("no_campaign_file", "autoresearch init --json")
+    assert bench.ask("run", "blueprint.md", check=4)["error"]["code"] == "no_blueprint"
+    assert {path.name for path in bench.repo.iterdir()} == {"train.py"}
 
 
-def test_where_it_cannot_begin_one_sentence_says_what_to_do(camp: Any) -> None:
-    root = folder(camp.bench, "")
-    (root / "train.py").unlink()
-    refused = camp.bench.ask(*LINE, "--yes", "--detach", check=2)["error"]
-    assert refused["code"] == "no_campaign_file"
-    assert "autoresearch init --command" in f"{refused['hint']} {refused['fix']}"
-
-
-def test_the_same_line_on_another_day_goes_on_or_begins_anew(camp: Any) -> None:
-    """Unfinished and unchanged: it goes on; over, or with another interpreter or other code: a new one, and why."""
-
-    def typed(day: int, *flags: object) -> tuple[str, str]:
-        """What it says of an earlier campaign, and the name of the one that ended now."""
-        with mock.patch("time.strftime", lambda form, *_: f"202611{day}" if form == "%Y%m%d" else strftime(form, *_)):
-            code, out, err = camp.bench.here(*words, *flags, "--yes", "--detach", "--json")
-        assert code == 0, out + err
-        camp.known(found := json.loads(out))
-        camp.over()
-        return next((line for line in err.splitlines() if " as " in line or "goes on" in line), ""), found["campaign"]
-
+def test_the_same_line_goes_on_and_begins_another_one_once_the_first_has_ended(camp: Any) -> None:
     bench, strftime = camp.bench, time.strftime
     project(bench)
     bench.ask("init")
-    words = ("campaign", *QUICK, *TRIED)
-    assert typed(10, "--count", 1) == ("", "20261110-campaign")
-    first = "20261110-campaign"
-    assert typed(11, "--count", 2) == (f"{first} goes on, after 1 idea", first)
-    said, second = typed(12, "--count", 2)
-    assert (said, second) == (f"20261112-campaign begins, as {first} is over: 2/2 ideas attempted", "20261112-campaign")
-    (bench.repo / "train.py").write_text((bench.repo / "train.py").read_text() + "# other code\n")
-    said, third = typed(12, "--count", 3)
-    assert third == "20261112-campaign-2" and "had another state of the code (train.py)" in said
-    blueprint = bench.repo / "experiment.md"
-    blueprint.write_text(blueprint.read_text().replace("- path: auto", f"- path: {sys.executable}"))
-    assert "had another blueprint text" in bench.ask("campaign", "--count", 9, *TRIED, "--dry-run")["plan"]["campaign"]
+
+    def typed(day: int, *flags: object, check: int = 0) -> dict[str, Any]:
+        with mock.patch("time.strftime", lambda form, *_: f"202611{day}" if form == "%Y%m%d" else strftime(form, *_)):
+            code, out, err = bench.here("campaign", *QUICK, *TRIED, *flags, "--yes", "--detach", "--json")
+        assert code == check, out + err
+        return dict(json.loads(out))
+
+    first = typed(10, "--count", 9)
+    camp.known(first)
+    assert first["campaign"] == "20261110-campaign"
+    assert typed(11, check=5)["error"]["fix"] == "autoresearch campaign status 20261110-campaign --json"
+    assert typed(11, "--count", 9)["campaign"] == "20261110-campaign"  # it runs
+    bench.ask("campaign", "pause")
+    camp.until(lambda: not camp.place.controlled)
+    assert typed(11, "--count", 9)["campaign"] == "20261110-campaign"  # it was paused
+    camp.until(lambda: camp.place.controlled)
+    bench.ask("campaign", "pause")
+    camp.until(lambda: not camp.place.controlled)
+    refused = typed(11, check=5)["error"]
+    assert refused["message"] == "the campaign 20261110-campaign was started and has not ended"
+    assert refused["fix"] == "autoresearch campaign resume 20261110-campaign --detach --json"
+    assert refused["hint"].startswith("`--set prefix=autoresearch/20261111-campaign` starts another one")
+    bench.ask("campaign", "stop")
+    camp.over()
+    assert typed(10, "--count", 1)["campaign"] == "20261110-campaign-2"

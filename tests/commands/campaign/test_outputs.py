@@ -47,7 +47,7 @@ def test_what_every_run_wrote_is_there_at_the_end(camp: Any) -> None:
     project(camp.bench, "python train.py --lr 0.1")
     keys = {"space": {"lr": [0.2, 0.3, 0.4]}, "count": 4, **FAST}
     plan = camp.bench.ask("campaign", camp.file(**keys), "--dry-run")["plan"]
-    assert "20 GB in all (keep_gb)" in plan["outputs"]
+    assert "at most 20 GB of outputs are kept" in plan["disk"]
     state = camp.run(**keys)
     assert [kept(row) for row in state.rows] == [["notes.txt", "out/w.npz"]] * 4, camp.said()
     texts = [(Path(row.run_dir) / "outputs/out/w.npz").read_text()[:3] for row in state.rows]

@@ -13,12 +13,12 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def test_a_mixed_pool(camp: Any, pretend_slurm: Any) -> None:
+def test_a_mixed_pool(camp: Any, jobs: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
     keys = {"space": {"lr": [0.5, 0.2]}, "proposer": "grid", "confirm": False}
     camp.start("--launcher", "local:1,slurm:1", **keys, count=1, baseline=3)
-    camp.until(lambda: len(camp.state().live) == 2 and len(pretend_slurm.jobs()) == 1)
+    camp.until(lambda: len(camp.state().live) == 2 and len(jobs.records()) == 1)
     shown = camp.bench.ask("campaign", "status", camp.place.path.name)["running"]
     assert sorted(str(one["place"]) for one in shown) == ["None", "slurm"]
     camp.go.touch()
@@ -27,15 +27,13 @@ def test_a_mixed_pool(camp: Any, pretend_slurm: Any) -> None:
     assert all(row.ending == "finished" for row in state.rows)
 
 
-def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, pretend_slurm: Any) -> None:
+def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, jobs: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
     camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=1)
-    job = camp.until(lambda: next((job for job in pretend_slurm.jobs() if job.get("pid")), None))
-    camp.until(lambda: camp.state().live)
-    pretend_slurm.do(job, state="PREEMPTED", reason="None")
-    os.kill(job["pid"], signal.SIGTERM)  # as slurmd does it
-    camp.until(lambda: len(pretend_slurm.jobs()) == 2)
+    camp.until(lambda: [run for _, run in camp.state().live if "first_step" in _events(run.run_dir)])
+    _preempt(jobs)
+    camp.until(lambda: len(jobs.records()) == 2)
     camp.go.touch()
     state = camp.over()
     first, second = state.rows
@@ -44,7 +42,7 @@ def test_what_a_scheduler_does_to_a_run_is_no_fault_of_the_idea(camp: Any, prete
     assert first.replicate == second.replicate and state.baseline.status == "keep"
 
 
-def test_what_a_scheduler_interrupted_goes_on_from_its_checkpoint(camp: Any, pretend_slurm: Any) -> None:
+def test_what_a_scheduler_interrupted_goes_on_from_its_checkpoint(camp: Any, jobs: Any) -> None:
     path = camp.bench.repo / "exp.md"
     path.write_text(path.read_text() + "- resume: true\n")
     camp.recipe(mode="hold")
@@ -54,9 +52,7 @@ def test_what_a_scheduler_interrupted_goes_on_from_its_checkpoint(camp: Any, pre
     for _ in range(2):  # the second run is preempted too, and one more is not owed
         ended = len(camp.state().rows)
         camp.until(lambda: [run for _, run in camp.state().live if "first_step" in _events(run.run_dir)])
-        job = pretend_slurm.jobs()[-1]
-        pretend_slurm.do(job, state="PREEMPTED", reason="None")
-        os.kill(job["pid"], signal.SIGTERM)
+        _preempt(jobs)
         camp.until(lambda before=ended: len(camp.state().rows) > before)
     camp.phase("paused")
     first, second = camp.state().rows
@@ -65,7 +61,14 @@ def test_what_a_scheduler_interrupted_goes_on_from_its_checkpoint(camp: Any, pre
     assert f"Resuming from {checkpoint}" in camp.log(second) and "Resuming" not in camp.log(first)
     told = Path(second.result_dir, "experiment_log.md").read_text()
     assert f"the machine ended {first.run_id}: goes on from its last checkpoint, {first.result_dir}/checkpoints" in told
-    assert len(pretend_slurm.jobs()) == 2
+    assert len(jobs.records()) == 2
+
+
+def _preempt(jobs: Any) -> None:
+    """The last job is told to make room, as a scheduler does it."""
+    native = jobs.records()[-1]["native"]
+    jobs.say(native, word="PREEMPTED", ending="lost", cause="preempted", reason="the job was preempted", outranks=True)
+    os.kill(jobs.pid(native), signal.SIGTERM)
 
 
 def _events(run_dir: str) -> str:
@@ -73,32 +76,39 @@ def _events(run_dir: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, pretend_slurm: Any) -> None:
+def test_a_controller_that_is_killed_finds_its_jobs_again(camp: Any, jobs: Any) -> None:
     camp.recipe(mode="hold")
     camp.bench.git("commit", "-qam", "hold")
     camp.start("--launcher", "slurm:2", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
-    camp.until(lambda: len(camp.state().live) == 2 and sum(bool(job.get("pid")) for job in pretend_slurm.jobs()) == 2)
+    camp.until(lambda: len(camp.state().live) == 2 and all(jobs.lives(job["native"]) for job in jobs.records()))
     camp.kill()
     camp.go.touch()
     camp.bench.ask("campaign", "resume", camp.place.path.name, "--detach")
     state = camp.over()
-    assert len(pretend_slurm.jobs()) == 2 == len(state.rows) and {row.ending for row in state.rows} == {"finished"}
+    assert len(jobs.records()) == 2 == len(state.rows) and {row.ending for row in state.rows} == {"finished"}
 
 
-def test_nobody_answers_for_a_while(camp: Any, pretend_slurm: Any) -> None:
+def test_nobody_answers_for_a_while(camp: Any, jobs: Any) -> None:
     """What waits in a queue cannot be seen then; what trains can, in its files, and ends without the scheduler."""
-    pretend_slurm.home.joinpath("slots").write_text("0")
+    held, silent = jobs.directory / "held", jobs.directory / "silent.jobs"
+    held.touch()
+    camp.recipe(mode="hold")
+    camp.bench.git("commit", "-qam", "hold")
     camp.start("--launcher", "slurm:1", space={"lr": [0.5, 0.2]}, proposer="grid", confirm=False, count=1, baseline=2)
     name = camp.place.path.name
     camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["pending"])
-    pretend_slurm.down(now=True)
+    silent.write_text("no slurm controller")
     camp.until(lambda: [one["state"] for one in _running(camp, name)] == ["unreachable"])
     assert "slurm controller" in _running(camp, name)[0]["reason"]
-    pretend_slurm.home.joinpath("slots").write_text("1")
+    silent.unlink()
+    held.unlink()
+    camp.until(lambda: [run for _, run in camp.state().live if "first_step" in _events(run.run_dir)])
+    silent.touch()
+    camp.go.touch()
     camp.until(lambda: camp.state().rows)
-    pretend_slurm.down(now=False)
+    silent.unlink()
     state = camp.over()
-    assert [row.ending for row in state.rows] == ["finished"] * 2 and len(pretend_slurm.jobs()) == 2
+    assert [row.ending for row in state.rows] == ["finished"] * 2 and len(jobs.records()) == 2
     told = Path(state.rows[0].log_path).with_name("events.jsonl").read_text()
     words = [json.loads(line)["event"] for line in told.splitlines()]
     assert words.count("unreachable") == 1 == words.count("recovered")

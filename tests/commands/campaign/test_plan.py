@@ -40,7 +40,7 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert plan["hours"] == "unknown until the baseline ran; a run is cut after 1m"
     assert found["cost"]["run_s"] is None and found["cost"]["runs_at_least"] == 25
     for key, value in plan.items():
-        assert key in out and value in out
+        assert key in out and value.replace(f"{camp.bench.repo}/", "") in out
 
     (line,) = found["next"]
     assert shlex.split(line) == ["autoresearch", "campaign", str(path), *flags, "--yes", "--detach", "--json"]
@@ -58,22 +58,6 @@ def test_an_earlier_run_tells_how_long_one_takes(camp: Any) -> None:
     assert "8 to 16 fresh runs" in found["plan"]["claims"]
     given_up = camp.bench.ask("campaign", path, "--count", "3", "--set", "confirm=false", "--dry-run")["plan"]["claims"]
     assert "none (confirm: false)" in given_up and "likely too good" in given_up
-
-
-def test_the_plan_says_what_is_tried_again_and_from_where(camp: Any) -> None:
-    def told(*flags: str) -> str:
-        return str(camp.bench.ask("campaign", path, "--count", "3", "--dry-run", *flags)["plan"]["if it fails"])
-
-    path = camp.file(space={"lr": [0.5, 0.2]}, proposer="grid")
-    result = "a failure that the idea caused is its result; one that the machine caused (preemption, a lost host,"
-    assert told().startswith(result)
-    assert "is retried up to 2 times, from the beginning (`- resume: true`" in told()
-    assert told("--set", "max_machine_retries=0").endswith("neither is retried")
-    blueprint = camp.bench.repo / "exp.md"
-    blueprint.write_text(blueprint.read_text() + "- resume: true\n")
-    assert told("--set", "max_machine_retries=1").endswith("is retried once, from the last checkpoint")
-    camp.recipe(trainer__default_local_dir="''")
-    assert told().endswith("from the beginning, as this recipe keeps no checkpoints")
 
 
 def test_the_file_is_found_and_without_a_rule_there_are_four_ideas(camp: Any) -> None:

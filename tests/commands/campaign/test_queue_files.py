@@ -93,9 +93,7 @@ def test_what_is_edited_while_it_runs_is_said_and_has_its_row(camp: Any) -> None
     camp.bench.ask("campaign", "stop", "--drain")
     camp.over()
 
-    (row,) = [row for row in rows(camp) if row["run_id"] == "lost-never-tried"]
-    assert (row["index"], row["status"], row["failure"]) == ("0", "crash", "bad_entry")
-    assert "ideas.yaml:3: entry 3:" in row["description"] and "gone.diff: No such file" in row["description"]
+    assert not [row for row in rows(camp) if row["run_id"].startswith("lost-")]
     assert camp.bench.ask("campaign", "status")["attempted"] == 3, "it was no attempt"
     assert len(list(entries(camp.place, "queue"))) == 4
     assert "could not be used: ideas.yaml:3: entry 3:" in (camp.place.path / "report.md").read_text()

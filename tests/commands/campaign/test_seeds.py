@@ -122,17 +122,3 @@ def test_a_script_that_seeds_nothing_gives_replicates(camp: Any) -> None:
     assert state.by_slug("real").confirmed == "confirmed", camp.said()
     assert sentence == "Every run is a replicate, whatever its seed: the notes say `- seed: random`."
     assert "the notes say `- seed: random`" in str(plan)
-
-
-def test_an_idea_that_fixes_a_seed_itself_is_not_confirmed(camp: Any) -> None:
-    """The script takes its seed; the idea's does not: its runs are copies of a lucky one."""
-    prepared(camp, 'int(os.environ["AUTORESEARCH_SEED"])')
-    text = (camp.bench.repo / "train.py").read_text()
-    assert "seed = int" in text
-    lucky = text.replace('int(os.environ["AUTORESEARCH_SEED"])', "17").replace("0.4 + ", "0.7 + ")
-    (camp.bench.repo / "lucky.py").write_text(lucky)
-    queue = camp.ideas({"slug": "lucky", "files": {"train.py": {"from": "lucky.py"}}})
-    state = camp.run(queue=queue, baseline=3, count=2)
-    assert state.seed_check.seen, camp.said()
-    assert state.rounds and state.by_slug("lucky").confirmed == "undecided", camp.said()
-    assert "its fresh runs are equal to the last digit" in verdicts(camp)[-1]["reason"]

@@ -62,7 +62,7 @@ def test_one_campaign_on_this_machine_a_host_and_a_cluster(
     """A mixed pool: the host sees none of our files, the cluster all of them; every place does its share."""
     bench, root = camp.bench, tmp_path_factory.mktemp("far_root")
     bench.env |= slurm.env
-    host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root), "interpreter": sys.executable}
+    host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root), "venv": sys.executable}
     (bench.repo / "autoresearch.yaml").write_text(json.dumps({"launchers": {"gpu1": host}}))
     words = ("campaign", tiny(8), "--yes", "--detach", "--launcher", "local:1, gpu1:1, slurm:2")
     camp.known(bench.ask(*words))

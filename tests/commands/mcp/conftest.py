@@ -54,9 +54,9 @@ class Client:
         self.send(id=id, method=method, **({} if params is None else {"params": params}))
         return id
 
-    def call(self, tool: str, /, meta: Any = None, **arguments: Any) -> Any:
+    def call(self, tool: str, /, **arguments: Any) -> Any:
         """Ask for a tool call; gives the id."""
-        return self.request("tools/call", {"name": tool, "arguments": arguments, **({"_meta": meta} if meta else {})})
+        return self.request("tools/call", {"name": tool, "arguments": arguments})
 
     def hear(self, wanted: Callable[[dict[str, Any]], object] = lambda _: True) -> dict[str, Any]:
         """The next message that is wanted; others are kept."""

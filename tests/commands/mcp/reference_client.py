@@ -15,20 +15,15 @@ from typing import Any
 async def main(blueprint: str, program: str, arguments: list[str]) -> dict[str, Any]:
     from mcp import Client, StdioServerParameters, stdio_client
 
-    told: list[float] = []
-
-    async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append(done)
-
     server = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
     async with Client(stdio_client(server)) as client:
         tools = (await client.list_tools()).tools
         run = (await client.call_tool("act", {"argv": ["run", blueprint]})).structured_content
         words = ["wait", run["run"], "--for", "60s"]
-        news = (await client.call_tool("look", {"argv": words}, progress_callback=progress)).structured_content
+        news = (await client.call_tool("look", {"argv": words})).structured_content
         while news["state"] != "ended":
             since = {"argv": [*words, "--since", str(news["seq"])]}
-            news = (await client.call_tool("look", since, progress_callback=progress)).structured_content
+            news = (await client.call_tool("look", since)).structured_content
         wrong = await client.call_tool("look", {"argv": ["stop", "last"]})
     return {"tools": [tool.name for tool in tools], "run": run, "ended": news, "wrong": wrong.is_error}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[3]
+REGISTRATION = (ROOT / "docs" / "mcp.md").read_text()
+PROGRAM = str(Path(sys.executable).with_name("autoresearch"))
 SMALL = """
 experiment_name: small
 task: sort
@@ -119,8 +122,8 @@ def test_codex_in_its_default_sandbox(
 ) -> None:
     """Its shell is told what to type; the tool that this line gives it starts a run that outlives its turn."""
     agent = agent_home("codex")
-    text = grpo.ask("mcp", "--print-config", "codex")["text"]
-    assert all(name in text for name in ("XDG_STATE_HOME", "AUTORESEARCH_TMUX_SOCKET", "PYTHONPATH"))
+    text = REGISTRATION.split("```toml\n")[1].partition("```")[0].replace('"autoresearch"', json.dumps(PROGRAM))
+    text = text.replace('"WANDB_API_KEY"', '"AUTORESEARCH_TMUX_SOCKET", "PYTHONPATH"')
     with (agent.home / ".codex" / "config.toml").open("a", encoding="utf-8") as file:
         file.write(f"\n{text}\n")
     shell = f"{shlex.quote(sys.executable)} -m autoresearch run grpo.md --detach --json"
@@ -135,14 +138,14 @@ def test_codex_in_its_default_sandbox(
 
 
 def test_claude_code(grpo: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer) -> None:
-    """Registered by the line that we print, allowed by the file that we print."""
+    """Registered and allowed as docs/mcp.md says."""
     agent = agent_home("claude")
-    said = grpo.ask("mcp", "--print-config", "claude")
-    line, settings = shlex.split(said["line"]), grpo.repo / said["file"]
+    assert "claude mcp add autoresearch -- autoresearch mcp" in REGISTRATION
+    settings = grpo.repo / ".claude" / "settings.local.json"
     settings.parent.mkdir()
-    settings.write_text(said["text"])
-    env = {**grpo.env, **os.environ}
-    added = subprocess.run([agent.program, *line[1:]], cwd=grpo.repo, env=env, capture_output=True)
+    settings.write_text(re.findall(r'\{"permissions".*?\}\}', REGISTRATION)[0])
+    env, line = {**grpo.env, **os.environ}, ["mcp", "add", "autoresearch", "--", PROGRAM, "mcp"]
+    added = subprocess.run([agent.program, *line], cwd=grpo.repo, env=env, capture_output=True)
     assert added.returncode == 0, added
     model_server.on("Train it", *LOOP)
     seen = turn(agent, grpo, agent.command("Train it, please"))

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-
 import pytest
 
-from autoresearch.core.agents.suspicion import LONG, MOST, files_of, flags, unquoted
+from autoresearch.core.agents.suspicion import LONG, MOST, ChangedFile, flags
 
 METRICS = ("accuracy", "val/reward@1")
 
 
-def added(path: str, *lines: str) -> str:
-    body = "".join(f"+{line}\n" for line in lines)
-    return (
-        f"diff --git a/{path} b/{path}\nindex 1111..2222 100644\n--- a/{path}\n+++ b/{path}\n"
-        f"@@ -10,0 +11,{len(lines)} @@ def f():\n{body}"
-    )
+def added(path: str, *lines: str) -> list[ChangedFile]:
+    before = "x\n" * 10
+    return [ChangedFile(path, before, before + "".join(f"{line}\n" for line in lines))]
 
 
 METRIC = "prints, logs or sets a metric of the objective"
 DATA, SEED, STEPS = "names validation data", "sets a seed", "sets how long it trains"
-HARNESS, OUTSIDE = "reads what the harness tells the run, or its records", "writes to a place outside of the worktree"
-PROGRAMS, NETWORK, REPLACES = "starts other programs", "uses the network", "replaces what others rely on"
-OUTPUT, SLEEPS, LOGGING = "writes to the output by other means than printing", "sleeps", "changes how it is logged"
-OFF = "switches evaluation off, or makes it rarer"
+OUTPUT, REPLACES = "writes to the output by other means than printing", "replaces what others rely on"
 
 SUSPICIOUS = {
     METRIC: [
@@ -50,18 +42,6 @@ SUSPICIOUS = {
         "trainer = Trainer(max_steps=1000)",
         'config["total_training_steps"] = 400',
     ],
-    HARNESS: [
-        "run = os.environ['AUTORESEARCH_RUN_ID']",
-        "open(d + '/exit.json')",
-    ],
-    OUTSIDE: [
-        "open('/tmp/cache', 'w')",
-        "Path('/root/.bashrc').write_text('x')",
-        "os.makedirs('/scratch/x')",
-        "df.to_csv('~/out.csv')",
-    ],
-    PROGRAMS: ["subprocess.run(['ls'])", "os.system('ls')", "from subprocess import run", "os.kill(1, 9)"],
-    NETWORK: ["requests.get(url)", "urlopen(url)", "s = socket.socket()", "hf_hub_download('x')", "httpx.Client()"],
     REPLACES: [
         "builtins.print = quiet",
         "setattr(json, 'loads', mine)",
@@ -73,16 +53,6 @@ SUSPICIOUS = {
         "sys.stdout.write('step 1')",
         "os.write(1, b'x')",
         "open('/dev/stdout')",
-    ],
-    SLEEPS: ["time.sleep(3600)", "await asyncio.sleep(1)", "sleep(5)"],
-    LOGGING: [
-        "logging.basicConfig(format='%(message)s')",
-        "logging.disable(50)",
-    ],
-    OFF: [
-        "trainer.val_before_train = False",
-        "eval_strategy='no',",
-        "eval_steps=100000,",
     ],
 }
 HARMLESS = [
@@ -102,28 +72,19 @@ HARMLESS = [
     "ppo_epochs = 4",
     "steps += 1",
     "open('out/x', 'w')",
-    "open('/etc/hosts', 'rb')",
-    "os.makedirs(out_dir)",
-    "text.replace('/', '_')",
-    "self.requests.append(x)",
-    "subprocess_count = 3",
-    "socket_path = 'x'",
     "open_file = f",
     "time.time() - start",
     "x = torch.zeros(3)",
     "sys.stdout.flush()",
-    "sleep_s = 3",
     "logger.info('loaded')",
     "catalogger.added(x)",
-    "evaluate_reward = True",
-    "x = os.environ.get('HOME')",
 ]
 
 
 @pytest.mark.parametrize("what", SUSPICIOUS)
 def test_what_is_suspicious_is_told_with_its_place(what: str) -> None:
     for line in SUSPICIOUS[what]:
-        assert f"pkg/train.py:12 {what}" in flags(added("pkg/train.py", "x = 1", line), metrics=METRICS), line
+        assert f"pkg/train.py:12 {what}" in flags(added("pkg/train.py", "pass", line), metrics=METRICS), line
 
 
 def test_near_misses_are_left_alone() -> None:
@@ -135,18 +96,8 @@ def test_near_misses_are_left_alone() -> None:
     ("line", "what"),
     [
         ("echo accuracy: 1.0", METRIC),
-        ("curl http://x", NETWORK),
-        ("a; wget x", NETWORK),
-        ("sleep 30", SLEEPS),
-        ("python x > /tmp/log", OUTSIDE),
-        ("rm -rf /data", OUTSIDE),
         ("MAX_STEPS=500", STEPS),
-        ("export AUTORESEARCH_RUN_ID=x", HARNESS),
         ("python train.py > /dev/null 2>&1", ""),
-        ("python train.py > out/log", ""),
-        ("curly=1", ""),
-        ("echo done", ""),
-        ("asleep=5", ""),
     ],
 )
 def test_shell_scripts(line: str, what: str) -> None:
@@ -177,39 +128,23 @@ def test_settings(line: str, what: str) -> None:
     assert what or not found
 
 
-def between(path: str, before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"a/{path}", f"b/{path}", lineterm="")
-    return f"diff --git a/{path} b/{path}\nindex 1..2 100644\n" + "\n".join(lines) + "\n"
-
-
-def test_evaluation_that_is_taken_out() -> None:
-    before = "a\nmodel.train()\nscore = evaluate(model)\nmodel.eval()\nb\n"
-    gone = between("t.py", before, "a\nmodel.train()\nscore = 1.0\nb\n")
-    assert flags(gone) == ("t.py:3 takes out a call of evaluation",)
-    assert flags(between("t.py", before, before.replace("(model)", "(model, 3)"))) == ()
-    assert flags(between("t.py", "def evaluate(x):\n", "def other(x):\n")) == ()
-
-
 @pytest.mark.parametrize(
-    ("head", "what"),
+    ("changed", "what"),
     [
-        (
-            "diff --git a/x.bin b/x.bin\nnew file mode 100644\nindex 0..1\nGIT binary patch\nliteral 3\nKcmZ\n",
-            "x.bin is binary",
-        ),
-        ("diff --git a/ln b/ln\nnew file mode 120000\nindex 0..1\n", "ln is a symbolic link"),
-        ("diff --git a/x.bin b/x.bin\ndeleted file mode 100644\nindex 0..1\nGIT binary patch\nliteral 0\n", ""),
-        ("diff --git a/run.sh b/run.sh\nold mode 100644\nnew mode 100755\n", ""),
+        (ChangedFile("x.bin", "", "K\0"), ("x.bin is binary: nobody can read what was changed",)),
+        (ChangedFile("ln", "", "train.py", is_link=True), ("ln is a symbolic link",)),
+        (ChangedFile("x.bin", "K\0", "", gone=True), ()),
+        (ChangedFile("run.sh", "sleep 3\n", "sleep 3\n"), ()),
     ],
 )
-def test_whole_files(head: str, what: str) -> None:
-    found = flags(head)
-    assert (len(found) == 1 and found[0].startswith(what)) if what else not found
+def test_whole_files(changed: ChangedFile, what: tuple[str, ...]) -> None:
+    assert flags([changed]) == what
 
 
 def test_one_of_a_kind_in_a_file_and_no_flood() -> None:
-    assert flags(added("t.py", *["time.sleep(1)"] * 3)) == ("t.py:11 sleeps (and 2 lines more of the kind)",)
-    many = "".join(added(f"t{n}.py", "time.sleep(1)") for n in range(MOST + 5))
+    line = "torch.manual_seed(1)"
+    assert flags(added("t.py", *[line] * 3)) == ("t.py:11 sets a seed (and 2 lines more of the kind)",)
+    many = [file for n in range(MOST + 5) for file in added(f"t{n}.py", line)]
     assert len(flags(many)) == MOST + 1 and flags(many)[-1] == "and 5 more"
 
 
@@ -223,37 +158,8 @@ def test_validation_data_that_is_known() -> None:
     assert flags(added("t.py", "load('corpus/b7.bin')"), validation=("corpus/b7.bin",)) == (f"t.py:11 {DATA}",)
 
 
-def test_lines_that_look_like_headers_are_lines() -> None:
-    patch = (
-        "diff --git a/a.py b/a.py\nindex 1..2 100644\n--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,3 @@\n"
-        "--- a/old.py\n+++ b/time.sleep(9)\n+@@ -1 +1 @@ time.sleep(9)\n same\n"
-        "diff --git a/b.py b/b.py\nindex 1..2 100644\n--- a/b.py\n+++ b/b.py\n@@ -0,0 +1 @@\n+time.sleep(1)\n"
-        "\\ No newline at end of file\n"
-    )
-    first, second = files_of(patch)
-    assert first.removed == [(1, "-- a/old.py")]
-    assert first.added == [(1, "++ b/time.sleep(9)"), (2, "@@ -1 +1 @@ time.sleep(9)")]
-    assert (second.path, second.added) == ("b.py", [(1, "time.sleep(1)")])
-
-
-@pytest.mark.parametrize(
-    ("head", "path"),
-    [
-        ('diff --git "a/caf\\303\\251 \\"x\\".py" "b/caf\\303\\251 \\"x\\".py"\nnew file mode 100644\n', 'café "x".py'),
-        ("diff --git a/a b.py b/a b.py\nnew file mode 100644\n", "a b.py"),
-        ("diff --git a/x.py b/dir/y.py\nsimilarity index 100%\nrename from x.py\nrename to dir/y.py\n", "dir/y.py"),
-        ("diff --git a/x.py b/x.py\ndeleted file mode 100644\n--- a/x.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", "x.py"),
-        ("diff --git a/a b.py b/c d.py\n--- a/a b.py\t\n+++ b/c d.py\t\n", "c d.py"),
-    ],
-)
-def test_paths(head: str, path: str) -> None:
-    (file,) = files_of(head)
-    assert file.path == path
-
-
 def test_bytes_that_are_no_text_in_a_path() -> None:
-    assert unquoted('"b/caf\\351\\tx"') == "b/caf\udce9\tx"
-    assert flags(added("caf\udce9.py", "time.sleep(1)")) == ("caf\\xe9.py:11 sleeps",)
+    assert flags(added("caf\udce9.py", "seed = 3")) == ("caf\\xe9.py:11 sets a seed",)
 
 
 PROGRAM = """def score(model):
@@ -278,14 +184,11 @@ print(f"step: {n} loss: {loss} accuracy: {acc:.4f}")
         ("steps = 4", "steps = 4\nacc = max(acc, 0.9)", 7),
         ("    loss = train(n)", "    loss = train(n + 1)", None),
         ("steps = 4", "steps = 5", None),
+        ("    right = 3\n    return right / 4", "    return right / 4\n    right = 3", 2),
     ],
 )
 def test_what_computes_the_objective_is_touched(old: str, new: str, line: int | None) -> None:
     after = PROGRAM.replace(old, new)
-    hunk = f"@@ -1,9 +1,{len(after.splitlines())} @@\n"
-    head = f"diff --git a/train.py b/train.py\n--- a/train.py\n+++ b/train.py\n{hunk}"
-    lines = difflib.ndiff(PROGRAM.splitlines(True), after.splitlines(True))
-    patch = head + "".join(f"{one[:1]}{one[2:]}" for one in lines if one[0] != "?")
-    found = flags(patch, metrics=METRICS, text_of=lambda _: (PROGRAM, after))
+    found = flags([ChangedFile("train.py", PROGRAM, after)], metrics=METRICS)
     told = [flag for flag in found if METRIC in flag]
     assert [flag.partition(" ")[0] for flag in told] == ([f"train.py:{line}"] if line else []), found

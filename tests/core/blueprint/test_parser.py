@@ -97,17 +97,6 @@ TRAINERS = {
 }
 
 
-def test_the_notes_of_the_shipped_blueprints() -> None:
-    assert example("examples/chinese.md").notes.direction == "maximize"
-    notes = example("examples/fenced.md").notes
-    assert notes.env == {"HYDRA_FULL_ERROR": "1", "CUDA_VISIBLE_DEVICES": "0,1"}
-    assert notes.prepare == ("python scripts/check_data.py --split train",)
-    assert [s.path for s in notes.source] == ["/data/results/verl_entropy/metrics.jsonl"]
-    assert example("examples/swarm_contents.md").notes.cleanup == ("bash scripts/swarm_down.sh --port 10086",)
-    assert example("examples/classic_numbered.md").notes.requires_env == ("SWANLAB_API_KEY",)
-    assert example("examples/bare_paragraphs.md").notes.first_step == "kl"
-
-
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.md")), ids=lambda path: path.stem)
 def test_a_shipped_blueprint(path: Path) -> None:
     name = str(path.relative_to(EXAMPLES))
@@ -211,14 +200,11 @@ def test_values_in_the_heading(one_line: str) -> None:
         ("- dir:\n  ```\n  /data/ x\n  ```", "/data/ x"),
         ("- description: all code\n- content 1: lies here\n- content 2: /data/x", "/data/x"),
         ("Main code path (absolute path): /data/x", "/data/x"),
-        ("The code lies in `/data/x`, branch main.", "/data/x"),
-        ("The code lies in /data/x, branch main.", "/data/x"),
-        ("代码位于/data/x目录。", "/data/x"),
-        ("It is not https://host/data but ./code here", "./code"),
-        ("- description: the checkout /data/x", "/data/x"),
+        ("It stands alone, branch main:\n\n`/data/x`", "/data/x"),
+        ("- description: /data/x", "/data/x"),
         ("./", "./"),
         ("~/code", "~/code"),
-        ("- dir: the code lives in /mnt/x", "/mnt/x"),
+        ("- dir: the code lives in /mnt/x", "the code lives in /mnt/x"),
         ("- dir: my code/a b.yaml", "my code/a b.yaml"),
         ("<!-- open\n- dir: /data/x", "/data/x"),
         ("- dir: /data/x <!-- ours -->", "/data/x"),
@@ -250,8 +236,7 @@ def test_a_bare_path_with_spaces_is_whole(body: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("body", "path"),
     [
-        ("/data/x is the checkout", "/data/x"),
-        ("/data/结果 是代码目录", "/data/结果"),
+        ("The checkout\nlies in /data/older, or rather\n/data/x", "/data/x"),
         ("/data/x\n\nAll of it is below /data/x.", "/data/x"),
         ("- dir: /data/x\n\nNot /data/y, which is older.", "/data/x"),
     ],
@@ -263,10 +248,8 @@ def test_a_path_that_stands_alone_in_prose(body: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("body", "both"),
     [
-        ("/data/x and /data/y", "/data/x and /data/y"),
-        ("It was in /data/x.\nNow it is in `/data/y`.", "/data/x and /data/y"),
-        ("/tmp/my results/one is where it goes.", "/tmp/my and /tmp/my results/one"),
-        ("The code lies in /data/my code/x", "/data/my and /data/my code/x"),
+        ("/data/x\n\n/data/y", "/data/x and /data/y"),
+        ("Now: /data/x\n\nBefore: /data/y", "/data/x and /data/y"),
         ("/data/x\n\nNA", "/data/x and NA"),
     ],
 )
@@ -274,6 +257,23 @@ def test_two_paths_that_compete_are_refused_with_the_line_to_write(body: str, bo
     error = refused(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}")
     assert f"[exp_codebase_dir] names both {both}" in error.message
     assert error.hint == f"write the one that is meant as `- dir: {both.split(' ')[0]}`"
+
+
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        ("The code lies in `/data/x`, branch main.", "/data/x"),
+        ("/data/x is the checkout", "/data/x"),
+        ("代码位于/data/x目录。", "/data/x"),
+        ("It is not https://host/data but ./code here", "./code"),
+        ("- description: the checkout /data/x", "/data/x"),
+        ("It was in /data/x.\nNow it is in `/data/y`.", "/data/x"),
+    ],
+)
+def test_a_path_in_a_sentence_is_refused_with_the_line_to_write(body: str, written: str) -> None:
+    error = refused(f"## [exp_codebase_dir]\n{body}\n\n{COMMAND}")
+    assert error.message == "b.md:2: the path in [exp_codebase_dir] stands in a sentence"
+    assert error.hint == f"write it by itself: `- dir: {written}`"
 
 
 @pytest.mark.parametrize(

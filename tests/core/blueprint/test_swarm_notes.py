@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.core.blueprint.fields import fields_from, fields_like
+from autoresearch.core.blueprint.fields import blueprint_from, blueprint_like
 from autoresearch.core.blueprint.lint import lint_blueprint, lint_swarm
 from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.blueprint.notes import note_lines
@@ -24,7 +24,7 @@ def test_the_example_says_what_it_means_and_comes_back() -> None:
     assert swarm is not None
     assert (swarm.server, swarm.port, swarm.on_busy) == ("ajet-swarm start --swarm-port=10086", 10086, "refuse")
     assert swarm.debug.endswith("agent_roll_one_episode_debug.py")
-    again = parse_blueprint(render_blueprint(fields_like(blueprint)).encode(), "again.md")
+    again = parse_blueprint(render_blueprint(blueprint_like(blueprint)).encode(), "again.md")
     assert again.notes.swarm == swarm
     assert [f.code for f in lint_blueprint(blueprint)] == ["swarm_open"]
     assert [f for f in blueprint.findings if f.severity == "error"] == []
@@ -43,8 +43,8 @@ def test_the_example_says_what_it_means_and_comes_back() -> None:
 )
 def test_the_notes_come_back(swarm: Swarm) -> None:
     lines = dict(note_lines(Notes(swarm=swarm)))
-    given = fields_from({"title": "t", "purpose": "p", "launch_command": "python agent_roll.py", **lines})
-    assert given.swarm == swarm
+    given = blueprint_from({"title": "t", "purpose": "p", "launch_command": "python agent_roll.py", **lines})
+    assert given.notes.swarm == swarm
     text = render_blueprint(given)
     assert parse_blueprint(text.encode(), "x.md").notes.swarm == swarm, text
 
@@ -60,7 +60,7 @@ def test_the_notes_come_back(swarm: Swarm) -> None:
 )
 def test_values_that_cannot_be_meant(texts: dict[str, str], key: str) -> None:
     with pytest.raises(UsageError, match=key):
-        fields_from({"title": "t", "purpose": "p", "launch_command": "c", **texts})
+        blueprint_from({"title": "t", "purpose": "p", "launch_command": "c", **texts})
 
 
 @pytest.mark.parametrize(

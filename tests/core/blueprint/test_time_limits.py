@@ -16,12 +16,6 @@ def limits(section: str) -> tuple[float, float]:
     return b.max_time_s, b.first_step_s
 
 
-def refused(section: str) -> str:
-    with pytest.raises(BlueprintInvalid) as caught:
-        limits(section)
-    return caught.value.message
-
-
 @pytest.mark.parametrize(
     "section",
     [
@@ -126,7 +120,9 @@ def test_one_limit_or_none(section: str, expected: tuple[float, float]) -> None:
     ],
 )
 def test_what_cannot_be_understood(section: str, message: str) -> None:
-    assert refused(section) == message
+    with pytest.raises(BlueprintInvalid) as caught:
+        limits(section)
+    assert caught.value.message == message
 
 
 def test_the_line_to_write_is_shown() -> None:

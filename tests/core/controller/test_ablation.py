@@ -10,9 +10,10 @@ import pytest
 
 from autoresearch.core.campaign.spec import ProposerSpec, Rules
 from autoresearch.core.controller import ablation, confirmation_rounds
-from autoresearch.core.controller.actions import BeginAblation, Do, Finish
+from autoresearch.core.controller.actions import BeginAblation, Do, Finish, Note
 from autoresearch.core.controller.next_actions import Machine, next_actions
 from autoresearch.core.controller.rules import runs_left
+from autoresearch.core.controller.standing import standing
 from autoresearch.core.metrics.objective import Direction, Objective
 
 LOOKED = frozenset({Do.CHECK_QUEUES, Do.CHECK_SEEDS, Do.MERGE_TIP})
@@ -38,7 +39,7 @@ def made(records: Callable[..., Any]) -> Any:
 
 
 def begun(made: Any) -> None:
-    """What `tip_commit.begin_ablation` records."""
+    """What `idea_commit.begin_ablation` records."""
     for edit, rest in ((3, "good"), (2, "idle")):
         made.idea(f"tip-without-{edit}", proposer="campaign", merges=(rest,))
     made.note("confirming", round=ablation.next_number(made.state()), candidates=[5, 6], sizes=[ablation.RUNS], of=4)
@@ -75,12 +76,26 @@ def test_what_gains_nothing_may_be_dropped(made: Any) -> None:
     state = made.state()
     assert [(one.edit.slug, one.droppable) for one in ablation.edit_worths(state)] == [("idle", True), ("good", False)]
     assert said[0].startswith("#3 Try idle: loss +0.04 by it (90 % interval +0.03")
-    proof = f"autoresearch campaign confirm tip-without-3 --campaign {state.spec.name}"
-    assert said[0].endswith(f"without); it may be dropped: {proof}")
+    assert said[0].endswith("without); it may be dropped")
     assert said[1].startswith("#2 Try good: loss -0.19 by it (90 % interval -0.") and "dropped" not in said[1]
     assert not state.open_round and ablation.due(state, float("inf")) is None
     assert state.best.slug == "tip" and state.best.claim.n == 4
     assert confirmation_rounds.next_round(state) == 2, "it claims nothing, so it spends no level"
+
+
+def test_the_smaller_version_is_confirmed_by_itself_and_wins(made: Any) -> None:
+    begun(made)
+    over(made)
+    assert [idea.slug for idea in confirmation_rounds.to_be_proved(made.state())] == ["tip-without-3"]
+    actions = next_actions(made.state(), Machine(now=made.clock, tried=LOOKED))
+    assert Note("confirming", {"round": 2, "candidates": [5], "sizes": actions[1].fields["sizes"]}) in actions
+    made.note("confirming", round=2, candidates=[5], sizes=[4])
+    made.note("confirmed", index=5, slug="tip-without-3", round=2, n=4, n_baseline=4, gain=0.2, value=0.27)
+    made.note("confirmed_round", round=2)
+    state = made.state()
+    assert (state.winner.slug, state.best.slug) == ("tip-without-3", "tip")
+    assert standing(state, state.winner).value == 0.27
+    assert isinstance(next_actions(state, Machine(now=made.clock, tried=LOOKED))[-1], Finish)
 
 
 def test_a_version_that_fails_more_often_takes_no_edit_away(made: Any) -> None:

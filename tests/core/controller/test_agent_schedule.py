@@ -101,18 +101,13 @@ def test_a_fix_and_a_guard_go_on_beside_edits(records: Make) -> None:
     assert names(made, AgentJob("fix", "broken", "claude"))[0] == "edit idea-0"
 
 
-def test_pause_hold_stop_and_a_skipped_idea(records: Make) -> None:
+def test_pause_stop_and_a_skipped_idea(records: Make) -> None:
     made = campaign(records, unedited=3)
     for number in range(2):
         made.begin(AgentJob("edit", f"idea-{number}", "claude", editor=number + 1))
     made.note("unwanted", slug="idea-1", reason="no")
     assert unwanted_jobs(made.state()) == ["edit idea-1"]
     assert names(made) == [*edits(2), "propose claude"], "it is not edited again"
-    made.note("hold", on=True)
-    assert names(made) == [] and unwanted_jobs(made.state()) == ["edit idea-1"], "what was begun ends"
-    made.note("approved", slug="idea-2")
-    assert names(made) == edits(2), "nothing is asked for while ideas wait for a person"
-    made.note("hold", on=False)
     made.note("state", state="paused", reason="lunch")
     assert names(made) == [] and unwanted_jobs(made.state()) == ["edit idea-1"]
     made.note("state", state="running", reason="")

@@ -10,9 +10,9 @@ import pytest
 
 from autoresearch.core.campaign.spec import MOST_REPEATS, MOST_ROUNDS, CampaignSpec, ProposerSpec, Rules
 from autoresearch.core.campaign.tip import most_proofs
-from autoresearch.core.controller import cost
-from autoresearch.core.controller.rules import eta, seconds_a_run
+from autoresearch.core.controller.rules import eta, runs_to_come, seconds_a_run, smallest_round
 from autoresearch.core.statistics.confirmation import design
+from autoresearch.lab.campaign_setup.campaign_cost import run_count
 from tests.bench.simulated import Simulation, World
 from tests.core.conftest import SPEC
 
@@ -25,29 +25,27 @@ def planned(**changes: Any) -> CampaignSpec:
 
 
 def test_every_part_of_the_number() -> None:
-    count = cost.run_count(planned(), 24)
+    count = run_count(planned(), 24)
     assert (count.baseline, count.first) == (5 + 1, 23)  # it runs once more after the first 12 ideas
-    assert cost.run_count(planned(), 13).baseline == 5  # not after the last one
+    assert run_count(planned(), 13).baseline == 5  # not after the last one
     assert (count.least, count.most) == (29, 6 + 23 * 7 + MOST_REPEATS + FRESH)
-    none = cost.run_count(planned(confirm=False, retests=0), 24)
+    none = run_count(planned(confirm=False, retests=0), 24)
     assert none.least == none.most == 29
-    assert cost.run_count(planned(), 1).most == 5  # there is nothing to confirm
-    two = cost.run_count(planned(replicates=2), 24)
+    assert run_count(planned(), 1).most == 5  # there is nothing to confirm
+    two = run_count(planned(replicates=2), 24)
     assert two.most == 2 + 23 * 7 + MOST_REPEATS + FRESH + 1  # the third run shows whether seeds do anything
-    rest = cost.run_count(planned(), 24, attempted=10)
-    assert (rest.baseline, rest.first, rest.most) == (1, 14, 1 + 14 * 7 + MOST_REPEATS + FRESH)
-    tip = cost.run_count(planned(search="tip", proposer=ProposerSpec("queue")), 24)  # its ideas run once
+    tip = run_count(planned(search="tip", proposer=ProposerSpec("queue")), 24)  # its ideas run once
     assert tip.least == 29 and tip.most == 29 + most_proofs(23) * 7 + MOST_REPEATS + FRESH + 16  # and an ablation
 
 
 def test_the_smallest_proof(records: Callable[..., Any]) -> None:
     made = records()
     state = made.state()
-    assert cost.smallest_round(state) == 8
+    assert smallest_round(state) == 8
     for changed in (replace(state.spec, confirm=False), state.spec.with_rules({"confirm_runs": 4})):
-        assert cost.smallest_round(replace(state, spec=changed)) == 0
+        assert smallest_round(replace(state, spec=changed)) == 0
     made.checked(seen=False)
-    assert cost.smallest_round(made.state()) == 0  # no claim is made of copies
+    assert smallest_round(made.state()) == 0  # no claim is made of copies
 
 
 class _Foreseen(Simulation):
@@ -60,7 +58,7 @@ class _Foreseen(Simulation):
 
     def row(self, *args: Any, **more: Any) -> None:
         super().row(*args, **more)
-        self.to_come.append(cost.runs_to_come(self.state))
+        self.to_come.append(runs_to_come(self.state))
         self.times.append(eta(self.state))
 
 
@@ -81,7 +79,7 @@ def test_at_half_time_what_is_to_come_is_within_a_factor_of_two(ideas: int, base
 def test_a_campaign_stays_within_its_plan(ideas: int, share: float) -> None:
     for seed in range(3):
         played = Simulation(World(ideas=ideas, share=share), seed)
-        outcome, count = played.run(), cost.run_count(played.state.spec, ideas + 1)
+        outcome, count = played.run(), run_count(played.state.spec, ideas + 1)
         assert count.least <= outcome.runs + outcome.fresh <= count.most
 
 

@@ -21,16 +21,14 @@ from autoresearch.core.controller.actions import (
     Note,
     PrepareRun,
     RecordRun,
-    RecordUnmade,
-    ReportRun,
     Say,
     StepAgent,
     StopRun,
     WatchRun,
 )
-from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, resume_actions, waits_for
+from autoresearch.core.controller.next_actions import Machine, ReadyRun, next_actions, report, resume_actions, waits_for
 from autoresearch.core.controller.rules import exit_code_of
-from autoresearch.core.controller.scheduler import RunRequest
+from autoresearch.core.controller.runs_and_retries import RunRequest
 
 Make = Callable[..., Any]
 LOOKED = frozenset[ControllerAction]({Do.CHECK_QUEUES, Do.CHECK_SEEDS})  # nothing new, the seeds need more runs
@@ -114,22 +112,11 @@ def test_a_new_idea_comes_when_nothing_is_owed(records: Make) -> None:
     assert requested(due(made)) == ("one", 1, "first")
 
 
-def test_a_lost_run_is_retried_and_a_promising_one_repeated(records: Make) -> None:
-    made = searching(records)
-    made.idea("lost")
-    made.run("lost", None, "crash", ending="lost", failure="rebooted")
-    assert requested(due(made)) == ("lost", 1, "retry")
-    made.run("lost", 0.4, why="retry")
-    made.idea("good")
-    made.run("good", 0.7, "discard")
-    assert requested(due(made)) == ("good", 2, "retest")
-
-
 def test_an_idea_that_an_agent_could_not_make_needs_no_worktree(records: Make) -> None:
     made = searching(records)
     made.idea("broken", unmade="researcher", why_unmade="its edit failed")
     (action,) = due(made, spare_worktree=False)
-    assert isinstance(action, RecordUnmade) and action.request.idea.slug == "broken"
+    assert isinstance(action, PrepareRun) and action.request.idea.slug == "broken"
     other = searching(records)
     other.idea("whole")
     assert due(other, spare_worktree=False) == (Do.SLEEP,)
@@ -178,7 +165,7 @@ def test_queues_are_checked_before_a_run_is_prepared(records: Make) -> None:
 # -- runs that are over ----------------------------------------------------------------------------------------------
 
 
-def test_what_ended_is_recorded_then_the_next_run_starts_then_it_is_reported(records: Make) -> None:
+def test_what_ended_is_recorded_and_reported_and_then_the_next_run_starts(records: Make) -> None:
     made = searching(records, parallel=2)
     made.idea("one")
     run = made.start("one")
@@ -190,14 +177,11 @@ def test_what_ended_is_recorded_then_the_next_run_starts_then_it_is_reported(rec
     made.end(other, 0.41, "discard")
     made.idea("next")
     held = ready(made, "next")
-    facts = {"live": (), "recorded": (run, other)}
-    assert due(made, ready=held, **facts) == (Do.LAUNCH_RUN,)
-    report, documents = due(made, **facts)
-    assert isinstance(report, ReportRun) and (report.run, report.index, report.decided) == (run, 2, True)
-    assert report.lines[0].startswith("[3/12] #2 Try one, run 1: discard, pass@1 0.4;")
-    assert len(report.lines) == 1 and "; branch autoresearch/" in report.lines[0]
-    assert "; stop rule not met, " in report.lines[0] and "remaining" in report.lines[0]
-    assert documents == Do.WRITE_DOCUMENTS
+    assert due(made, ready=held) == (Do.LAUNCH_RUN,)
+    (said,) = report(made.state(), run, made.clock)
+    assert isinstance(said, Say) and said.text.startswith("[3/12] #2 Try one, run 1: discard, pass@1 0.4;")
+    assert "; branch autoresearch/" in said.text
+    assert "; stop rule not met, " in said.text and "remaining" in said.text
 
 
 def test_a_run_that_ended_keeps_its_slot_until_it_is_recorded(records: Make) -> None:
@@ -228,14 +212,16 @@ def dead_baseline(records: Make, *rows: dict[str, object]) -> Any:
 
 
 NO_METRIC: dict[str, object] = {"failure": "no_metric", "log_path": "/r/run.log", "returncode": 0}
+UNEVALUATED: dict[str, object] = {**NO_METRIC, "failure": "evaluation_failed"}
 OTHER: dict[str, object] = {"failure": "cuda_oom", "log_path": "/r/other.log", "returncode": 1}
 
 
 @pytest.mark.parametrize(
     ("rows", "how"),
     [
-        ((NO_METRIC, NO_METRIC), "crashed (no_metric)"),
-        ((NO_METRIC, OTHER, NO_METRIC), "crashed (cuda_oom), crashed (no_metric)"),
+        ((NO_METRIC, NO_METRIC), "crashed (no_metric); see /r/run.log"),
+        ((NO_METRIC, OTHER, NO_METRIC), "crashed (cuda_oom), crashed (no_metric); see /r/run.log"),
+        ((UNEVALUATED, UNEVALUATED), "crashed (evaluation_failed); see /r/evaluation.log"),
     ],
 )
 def test_a_baseline_that_dies_alike_twice_pauses_and_begins_anew(
@@ -246,7 +232,7 @@ def test_a_baseline_that_dies_alike_twice_pauses_and_begins_anew(
     made = dead_baseline(records, *rows)
     held = ready(made, "baseline")
     state, words = due(made, ready=held)  # nothing more is launched
-    why = f"no run of the baseline printed pass@1: {how}; see /r/run.log"
+    why = f"no run of the baseline printed pass@1: {how}"
     assert state == Note("state", {"state": "paused", "reason": why}) and isinstance(words, Say)
     made.note("withdrawn", run=held.run)
     made.apply((state,))

@@ -90,6 +90,7 @@ def test_a_round_is_planned_to_end_in_time(
         ([("oom", 0.1), ("oom", 0.1), ("nccl", 0.1)], False),  # not alike
         ([("oom", 0.1), ("oom", 4.0), ("oom", 0.1)], False),  # not fast: a good run takes 5 minutes
         ([("oom", 4.0), ("oom", 0.1), ("oom", 0.1), ("oom", 0.1)], True),
+        ([("constraint_broken", 0.1)] * 3, False),  # measured, and none that died
     ],
 )
 def test_the_circuit_breaker(records: Callable[..., Any], deaths: list[tuple[str, float]], trips: bool) -> None:

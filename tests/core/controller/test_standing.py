@@ -153,6 +153,22 @@ def test_missing_runs_are_counted() -> None:
     assert shown(values=(None, None)).words == "crashed: no metric (2 runs)"
 
 
+@pytest.mark.parametrize(
+    ("failure", "value", "words"),
+    [
+        ("constraint_broken", 0.4, "crashed: broke a constraint, pass@1 0.4 (1 run)"),
+        ("constraint_unread", 0.4, "crashed: may have broken a constraint, pass@1 0.4 (1 run)"),
+        ("constraint_broken", None, "crashed: no metric (1 run)"),
+    ],
+)
+def test_what_a_run_measured_that_broke_a_constraint_is_said(failure: str, value: float | None, words: str) -> None:
+    journal = [idea(1, "baseline", ""), *run(1, "b-1", 1, "baseline"), idea(2, "lr-up"), *run(2, "i-1")]
+    rows = [row(1, "b-1", 0.2), replace(row(2, "i-1", value, "crash"), failure=failure)]
+    state = fold(SPEC, events(journal, rows))
+    found = standing(state, state.ideas[1])
+    assert (found.words, found.value) == (words, None)
+
+
 def test_runs_that_collapsed_are_left_out_of_the_search_mean_and_named() -> None:
     """As the decision leaves them out: the report said that a kept idea was worse than what it had beaten."""
     journal = [idea(1, "baseline", "")]

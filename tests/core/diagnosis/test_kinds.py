@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoresearch.core.diagnosis.failure import MAX_LINE, FailureKind
-from autoresearch.core.diagnosis.kinds import table
-from autoresearch.core.diagnosis.root import classify
+from autoresearch.core.diagnosis.failure import MAX_LINE, FailureKind, table
+from autoresearch.core.diagnosis.root import CHAIN, classify
 from autoresearch.core.run.ending import DEVICES, EXCUSED
 
 HEAD = "Traceback (most recent call last):"
@@ -40,6 +39,8 @@ machine    slurmstepd: error: container_p_join: open failed /scratch/119383/.act
 machine    jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect
 diverged   Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.
 cancelled  KeyboardInterrupt
+program    FAILED tests/test_knobs.py::test_the_score[0.5] - assert 2.3 <= 1.0
+program    ERROR tests/test_c.py - SyntaxError: invalid syntax
 program    thread 'main' panicked at 'index out of bounds', src/main.rs:5:3
 """
 PAIRS = [tuple(line.split(maxsplit=1)) for line in TEXTS.strip().splitlines()]
@@ -73,6 +74,12 @@ def test_an_exception(kind: str, frames: list[str], exception: str) -> None:
     found = classify([HEAD, *(line for at in frames for line in (at, "    go()")), exception])
     assert found is not None
     assert (found.kind, str(found.frame)) == (kind, "/w/train.py:5 in main")
+
+
+def test_a_bare_timeout_leads_to_the_network() -> None:
+    chain = [HEAD, OWN, "    go()", "TimeoutError", "", CHAIN[1], "", HEAD, OWN, "httpx.ConnectTimeout: timed out"]
+    found = classify(chain)
+    assert found is not None and (found.kind, found.line) == ("machine", "httpx.ConnectTimeout: timed out")
 
 
 TELL_NOTHING = """

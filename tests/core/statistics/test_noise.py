@@ -40,11 +40,6 @@ def test_an_idea_that_is_not_replicated_changes_nothing() -> None:
     assert UNKNOWN.plus([9.0]) == UNKNOWN
 
 
-def test_wording() -> None:
-    assert UNKNOWN.wording == "noise unknown"
-    assert noise_of([[1.0, 2.0, 3.0]]).wording == "sd 1, 2 df"
-
-
 def test_numbers_at_the_edge() -> None:
     assert measured([1, None, math.nan, -math.inf, 0.0]) == [1, 0.0]
     assert mean([0.1] * 3) == 0.1  # not 0.10000000000000002

@@ -13,6 +13,7 @@ from autoresearch.core.statistics.seeding import (
     SeededRun,
     effect,
     from_the_start,
+    same_program,
     same_trace,
 )
 
@@ -178,3 +179,5 @@ def test_runs_that_are_equal_in_all_that_they_log() -> None:
     coarse = [logged(seed, "a", ("x", 0.01), (f"s{seed}", 0.01)) for seed in (1003, 1004, 1005)]
     assert not same_trace(coarse)
     assert not same_trace([*equal, logged(1006, "a", ("y", 0.01), ("x", 0.01))])
+    other = logged(1004, "b", ("z", 0.01), ("z", 0.01))
+    assert same_program(equal[:2], other) and not same_program(equal[:2], equal[2]) and not same_program(coarse, other)

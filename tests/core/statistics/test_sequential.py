@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 import pytest
 
-from autoresearch.core.statistics.confirmation import Design, design_at, estimate, levels
+from autoresearch.core.statistics.confirmation import design_at, estimate, levels
 
 SIZES = (4, 6, 8)
 PLAN = design_at(0.04, SIZES)
@@ -43,15 +43,6 @@ def test_all_looks_together_spend_the_level(alpha: float, sizes: tuple[int, ...]
     rng, bounds = random.Random(1), [-UPPER(p) for p in levels(alpha, sizes, planned)]
     crossed = sum(any(z > b for z, b in zip(walk(rng, sizes, 0.0), bounds, strict=True)) for _ in range(20_000))
     assert crossed / 20_000 == pytest.approx(alpha, abs=0.0045)
-
-
-def ended(plan: Design, walked: list[float]) -> tuple[int, float]:
-    """The look at which a test ends, and its z-value."""
-    for look, z in enumerate(walked):
-        p = NormalDist().cdf(-z)
-        if p <= plan.levels[look] or look == len(walked) - 1 or p > plan.futile[look]:
-            return look, z
-    raise AssertionError
 
 
 def test_a_result_beyond_all_doubt_is_estimated_as_it_is() -> None:

@@ -1,6 +1,6 @@
 """A Kubernetes API server that the real kubectl talks to: discovery, create, get, list, patch, delete.
 
-It knows batch/v1 Jobs, pods, secrets and namespaces, keeps them in memory, and refuses unknown
+It knows batch/v1 Jobs, pods and namespaces, keeps them in memory, and refuses unknown
 fields as a server does that is asked for strict validation. What makes pods of jobs is `controller`. Answers have the
 shapes that kube-apiserver 1.20 gave, see `meta/v1` Status and APIResourceList in kubernetes/apimachinery.
 """
@@ -22,7 +22,6 @@ Object = dict[str, Any]
 
 KINDS = {  # resource: (group, version, kind, short names)
     "pods": ("", "v1", "Pod", ["po"]),
-    "secrets": ("", "v1", "Secret", []),
     "namespaces": ("", "v1", "Namespace", ["ns"]),
     "persistentvolumeclaims": ("", "v1", "PersistentVolumeClaim", ["pvc"]),
     "jobs": ("batch", "v1", "Job", []),

@@ -6,7 +6,6 @@ Volumes are directories: a claim's mount path must be a path here.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import signal
@@ -27,11 +26,11 @@ NO_IMAGE = "Not An Image"
 
 @dataclass
 class Pod:
-    """The processes of one pod."""
+    """A pod that was started."""
 
     name: str
     job: str
-    containers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    process: subprocess.Popen[bytes]  # its one container
     started: float = 0.0
     ending: float = 0.0  # since when its processes have been asked to end
     why: Object = field(default_factory=dict)  # status of a pod that was ended from outside
@@ -60,8 +59,7 @@ class Cluster:
         self._threads_end.set()
         self._thread.join(30.0)
         for pod in self.pods.values():
-            for process in pod.containers.values():
-                _end(process)
+            _end(pod.process)
 
     # -- what tests do to it -------------------------------------------------------------------------------------
 
@@ -93,8 +91,7 @@ class Cluster:
 
     def _end_at_once(self, pod: Pod, why: Object) -> None:
         pod.why = why
-        for process in pod.containers.values():
-            _end(process)
+        _end(pod.process)
 
     def pass_deadline(self, job: str) -> None:
         """activeDeadlineSeconds are over, now."""
@@ -152,7 +149,7 @@ class Cluster:
             return self._start(item)
         if pod is None:
             return None
-        running = [process for process in pod.containers.values() if process.poll() is None]
+        running = pod.process.poll() is None
         too_long = item["spec"].get("activeDeadlineSeconds", 1 << 30) <= time.monotonic() - pod.started
         if too_long and not pod.ending and running:
             pod.why = {"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the deadline"}
@@ -161,11 +158,9 @@ class Cluster:
             self._kill(pod)
         grace_s = item["metadata"].get("deletionGracePeriodSeconds", item["spec"]["terminationGracePeriodSeconds"])
         if pod.ending and running and time.monotonic() - pod.ending > grace_s:
-            for process in running:
-                _end(process)
-        runner = pod.containers[item["spec"]["containers"][0]["name"]]
-        if runner.poll() is not None and status["phase"] == "Running":
-            self._ended(item, pod, runner)
+            _end(pod.process)
+        if not running and status["phase"] == "Running":
+            self._ended(item, pod)
         if "deletionTimestamp" in item["metadata"] and not running:
             if _is_disrupted(item):  # a finalizer keeps the pod until its job has said so
                 self._say(pod.job, _condition("Failed", "PodFailurePolicy", RULE.format(name)))
@@ -175,41 +170,32 @@ class Cluster:
 
     def _kill(self, pod: Pod) -> None:
         pod.ending = time.monotonic()
-        for process in pod.containers.values():
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGTERM)
+        if pod.process.poll() is None:
+            os.kill(pod.process.pid, signal.SIGTERM)
 
     def _start(self, item: Object) -> None:
-        name, containers = item["metadata"]["name"], item["spec"]["containers"]
+        name, (container,) = item["metadata"]["name"], item["spec"]["containers"]
         if self.unschedulable:
             about = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
             return self._status(name, {"conditions": [{**about, "message": self.unschedulable}]})
-        if containers[0]["image"] == NO_IMAGE:
+        if container["image"] == NO_IMAGE:
             message = f'couldn\'t parse image name "{NO_IMAGE}": invalid reference format'
             why = {"waiting": {"reason": "InvalidImageName", "message": message}}
-            waiting = [{"name": container["name"], "state": why} for container in containers]
-            return self._status(name, {"containerStatuses": waiting, "conditions": []})
+            waiting = {"name": container["name"], "state": why}
+            return self._status(name, {"containerStatuses": [waiting], "conditions": []})
         owner = item["metadata"]["labels"]["ajet-owner"]
-        pod = Pod(name, owner, started=time.monotonic())
         self.store.change("pods", self.namespace, name, {"spec": {"nodeName": "n1"}})
-        states = []
-        for container in containers:
-            command = container.get("command") or ["sleep", "100000"]
-            pod.containers[container["name"]] = self._process(name, container, command)
-            states.append({"name": container["name"], "state": {"running": {"startedAt": now()}}})
-        self.pods[name] = pod
+        self.pods[name] = Pod(name, owner, self._process(name, container), time.monotonic())
         self.started.append(owner)
-        self._status(name, {"phase": "Running", "containerStatuses": states, "conditions": []})
+        state = {"name": container["name"], "state": {"running": {"startedAt": now()}}}
+        self._status(name, {"phase": "Running", "containerStatuses": [state], "conditions": []})
         return None
 
-    def _process(self, pod: str, container: Object, command: list[str]) -> subprocess.Popen[bytes]:
+    def _process(self, pod: str, container: Object) -> subprocess.Popen[bytes]:
         env = {**self.environ, **{one["name"]: one["value"] for one in container.get("env", [])}}
-        for source in container.get("envFrom", []):
-            secret = self.store.get("secrets", self.namespace, source["secretRef"]["name"]) or {"data": {}}
-            env |= {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
-        with (self.folder / f"{pod}.{container['name']}.log").open("ab") as log:
+        with (self.folder / f"{pod}.log").open("ab") as log:
             return subprocess.Popen(
-                command,
+                container["command"],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -218,8 +204,8 @@ class Cluster:
                 start_new_session=True,
             )
 
-    def _ended(self, item: Object, pod: Pod, process: subprocess.Popen[bytes]) -> None:
-        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    def _ended(self, item: Object, pod: Pod) -> None:
+        code = pod.process.returncode if pod.process.returncode >= 0 else 128 - pod.process.returncode
         why = dict(pod.why)
         reason = "OOMKilled" if why.pop("oom", False) else "Completed" if code == 0 else "Error"
         ended = {"exitCode": code, "reason": reason, "finishedAt": now()}

@@ -1,7 +1,7 @@
 """What an API server would say of an object whose fields it is asked to check strictly (`fieldValidation=Strict`).
 
-RayJobs are checked against KubeRay's own schema (rayjob_v1.json, made by shrink_schema.py), the pods of plain Jobs
-against the pod template in it; the fields of a JobSpec are those of batch/v1 in Kubernetes 1.32.
+Pods are checked against the pod template in KubeRay's own schema (rayjob_v1.json: its CRD without descriptions, what
+occurs twice written once); the fields of a JobSpec are those of batch/v1 in Kubernetes 1.32.
 """
 
 from __future__ import annotations

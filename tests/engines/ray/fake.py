@@ -67,7 +67,6 @@ class FakeRay:
     hold: bool = False
     jobs: dict[str, Entry] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
-    state: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {"actors": [], "placement_groups": []})
     lock: threading.RLock = field(default_factory=threading.RLock)
     threads: list[threading.Thread] = field(default_factory=list)
 
@@ -216,9 +215,6 @@ def _answers(ray: FakeRay) -> type[BaseHTTPRequestHandler]:
                 return 401, "Unauthorized: Missing authentication token"
             if ray.token and given != f"Bearer {ray.token}":
                 return 403, "Forbidden: Invalid authentication token"
-            if parts[:2] == ["api", "v0"]:
-                found = ray.state[parts[2]]
-                return 200, {"result": True, "msg": "", "data": {"result": {"total": len(found), "result": found}}}
             if parts == ["api", "version"]:
                 return 200, VERSION
             if parts == ["api", "jobs"]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoresearch.core.campaign.hypothesis import BASELINE, Hypothesis
-from autoresearch.core.campaign.proposer import Attempt, Proposer
-from autoresearch.proposers.registry import ProposerInputs
+from autoresearch.core.campaign.proposer import Attempt, Proposer, ProposerInputs
 
 
 class Halves(Proposer):

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from autoresearch.core.metrics.signal import Reading, SignalKind
-from autoresearch.readers.registry import MetricReader
+from autoresearch.readers.read import MetricReader
 
 
 class Scores(MetricReader):
-    def recognises(self, path: Path) -> bool:
-        return path.name == "scores.txt"
-
     def read(self, path: Path, offset: int) -> Iterator[Reading]:
         if not path.exists():
             return

@@ -10,9 +10,6 @@ from autoresearch.core.run.trainer import Recipe, Source, Trainer
 class Dice(Trainer):
     name = "dice"
 
-    def recognises(self, command: str) -> bool:
-        return "dice.py" in command
-
     def signals(self) -> tuple[SignalPattern, ...]:
         # The Runner watches for this; it runs without this package, on other hosts too.
         line = r"\[dice\] turn=(?P<step>\d{1,9}) score=(?P<score>\S+)"

@@ -59,7 +59,7 @@ class Yard:
 
     def edit(self, agent: Agent, **answer: Any) -> Edit:
         """By an agent that is a function of its worktree, and says that all went well; its guard is waited for."""
-        given = Answer(**{"text": "done", "session": "s-1", "usage": Usage(0.5, 10, 5, 1.0), **answer})
+        given = Answer(**{"text": "done", "usage": Usage(0.5, 10, 5, 1.0), **answer})
         directory = self.bench.turn(TurnRole.EDIT)
         bench = replace(self.bench, turn=lambda role: directory)
 
@@ -77,11 +77,6 @@ class Yard:
 
     def with_spec(self, **changes: Any) -> Yard:
         return replace(self, bench=replace(self.bench, spec=replace(self.bench.spec, **changes)))
-
-    def on(self, root: Path) -> Yard:
-        """The same on another repository."""
-        bench = _bench(root, root.parent, self.bench.spec)
-        return Yard(root, bench.checkout.head, replace(bench, trees=root.with_name("other-trees")))
 
     def committed(self, edit: Edit) -> str:
         """The commit that the harness would make of it."""

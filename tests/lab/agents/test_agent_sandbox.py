@@ -21,8 +21,6 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.lab.agent_work import sandbox
 from autoresearch.lab.agent_work.sandbox import (
     Cell,
-    Level,
-    choose,
     confined,
     import_roots,
     prefixes,
@@ -31,6 +29,7 @@ from autoresearch.lab.agent_work.sandbox import (
     why_not,
     worth_hiding,
 )
+from autoresearch.lab.agent_work.turn_dir import Level, choose
 from autoresearch.runner.spawn import _without_gone
 
 
@@ -65,14 +64,6 @@ def test_bubblewrap_that_may_not_work_here(tmp_path: Path, monkeypatch: pytest.M
         choose("need", Traits())
     assert (tmp_path / "tried").read_text() == "x\n"
     why_not.cache_clear()
-
-
-def test_off_is_off() -> None:
-    assert choose("off", Traits()) is Level.NONE
-
-
-def test_every_level_says_what_it_means() -> None:
-    assert all(len(level.sentence) > 40 for level in Level)
 
 
 def test_worth_hiding(tmp_path: Path) -> None:

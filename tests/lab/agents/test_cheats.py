@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import NotMade
-from autoresearch.git_repo.comparison import intact
+from autoresearch.git_repo.history import intact
 from autoresearch.git_repo.patches import MAX_FILES
 
 pytestmark = pytest.mark.system
@@ -217,10 +217,10 @@ def a_patch_of_three_mebibytes(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "says"),
     [
-        (one_large_file, "core.7 has 6.0 MiB"),
-        (one_large_rule_file, ".gitignore has 6.0 MiB"),
-        (many_large_files, "80 MiB"),
-        (a_patch_of_three_mebibytes, "patch has more"),
+        (one_large_file, "6.0 MiB, core.7 the most of it"),
+        (one_large_rule_file, "6.0 MiB, .gitignore the most of it"),
+        (many_large_files, "80.0 MiB"),
+        (a_patch_of_three_mebibytes, "3.0 MiB, dump the most of it"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -28,7 +28,7 @@ def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
 
     before = yard.untouched()
     edit = yard.with_spec(guard=("true",)).edit(agent)
-    assert (edit.unmade, edit.paths, edit.summary, edit.session) == (None, ("train.py",), "done", "s-1")
+    assert (edit.unmade, edit.paths, edit.summary) == (None, ("train.py",), "done")
     commit = yard.committed(edit)
     assert yard.show(commit, "train.py") == "import evaluate\n\nlr = 0.2\nprint('step 1')\n"
     assert {p for p, head in yard.tree(commit).items() if head != yard.tree(yard.base).get(p)} == {"train.py"}
@@ -36,11 +36,11 @@ def test_an_edit_becomes_a_patch_that_the_harness_can_commit(yard: Any) -> None:
     assert seen == {"train": "import evaluate\n\nlr = 0.1\nprint('step 1')\n", "status": "", "log": "start\n"}
     turn = yard.asked[0]
     assert turn.role is TurnRole.EDIT and turn.bounds == yard.bench.spec.bounds and turn.directory.name == "edit-1"
-    for words in ("A larger step learns faster", "accuracy up by 0.02", "`true`", "Do not commit", "blueprint.md"):
+    for words in ("A larger step learns faster", "accuracy up by 0.02", "`true`", "thrown away", "blueprint.md"):
         assert words in turn.prompt
     assert "guarded by the commands above" in turn.prompt
     yard.with_spec(guard=()).edit(agent)
-    assert "tried in a clean checkout and committed" in yard.asked[-1].prompt and "Guard" not in yard.asked[-1].prompt
+    assert "clean checkout and committed" in yard.asked[-1].prompt and "Guard" not in yard.asked[-1].prompt
 
 
 @pytest.mark.system

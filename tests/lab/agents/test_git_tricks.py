@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from autoresearch.core.agents.agent import NotMade
 pytestmark = pytest.mark.system
 
 NEW = "lr = 0.2\n"
+DEEP = "import os\nfor _ in range(1500):\n    os.mkdir('d' * 10)\n    os.chdir('d' * 10)"
 
 
 def git(tree: Path, *words: str) -> None:
@@ -256,6 +258,20 @@ def test_a_repository_inside_is_refused(yard: Any, agent: Callable[[Path], None]
     assert yard.edit(edited).unmade is None, "and nothing of it stays"
 
 
+def test_what_cannot_be_looked_at_is_refused_and_what_is_no_file_is_not_taken(yard: Any) -> None:
+    def deep(tree: Path) -> None:
+        subprocess.run([sys.executable, "-c", DEEP], cwd=tree, check=True)
+
+    def odd(tree: Path) -> None:
+        os.mkfifo(tree / "pipe")
+        subprocess.run([sys.executable, "-c", "import socket; socket.socket(1).bind('s')"], cwd=tree, check=True)
+        edited(tree)
+
+    edit = yard.edit(deep)
+    assert edit.unmade is NotMade.PROTECTED and "cannot be looked at" in edit.why
+    assert yard.edit(odd).paths == ("train.py",)
+
+
 def test_a_submodule_is_not_changed(yard: Any) -> None:
     yard.git("update-index", "--add", "--cacheinfo", f"160000,{yard.base},vendored")
     tree = yard.git("write-tree").strip()
@@ -297,16 +313,3 @@ def test_an_unreadable_directory_keeps_nobody(yard: Any) -> None:
     edit = yard.edit(agent)
     assert "train.py" in edit.paths and edit.unmade is None
     assert yard.edit(edited).paths == ("train.py",)
-
-
-def test_a_repository_of_sha256(tmp_path: Path, make_yard: Any) -> None:
-    yard = make_yard()
-    there = tmp_path / "sha256"
-    git(tmp_path, "init", "-q", "--object-format=sha256", str(there))
-    for path in ("train.py", "recipe.yaml"):
-        (there / path).write_text(yard.show(yard.base, path))
-    git(there, "add", "-A")
-    git(there, "commit", "-qm", "m")
-    other = yard.on(there)
-    assert len(other.base) == 64
-    assert other.show(other.committed(other.edit(committed)), "train.py") == NEW

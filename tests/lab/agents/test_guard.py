@@ -13,19 +13,13 @@ from typing import Any
 import pytest
 
 from autoresearch.core.agents.agent import NotMade
+from tests.processes import is_dead
 
 pytestmark = pytest.mark.system
 
 
 def better(tree: Path) -> None:
     (tree / "lib/a.py").write_text("a = 7\n")
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_the_guard_sees_the_patch_and_the_tests_of_the_base(make_yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +57,13 @@ def test_a_guard_that_hangs_and_leaves_children_is_ended_with_them(make_yard: An
     edit = yard.edit(better)
     assert edit.unmade is NotMade.GUARD and "did not end within 1.5 s" in edit.why
     pids = [int((yard.bench.trees / name).read_text()) for name in ("escaped", "child")]
-    assert not any(alive(pid) for pid in pids)
+    assert all(map(is_dead, pids))
 
 
 def test_a_guard_that_succeeds_leaves_nothing_either(make_yard: Any) -> None:
     yard = make_yard(guard=("sleep 1000 & echo $! > ../child; setsid sleep 1000 & exit 0",))
     assert yard.edit(better).unmade is None
-    assert not alive(int((yard.bench.trees / "child").read_text()))
+    assert is_dead(int((yard.bench.trees / "child").read_text()))
 
 
 def test_a_guard_may_have_no_time_or_be_confined(make_yard: Any) -> None:

@@ -13,6 +13,7 @@ from autoresearch.core.blueprint.model import Notes
 from autoresearch.core.campaign.spec import CampaignSpec, ProposerSpec
 from autoresearch.core.metrics.objective import Direction, Objective
 from autoresearch.core.run.targets import LOCAL, Target
+from autoresearch.core.shell import read_shell
 from autoresearch.lab.campaign_setup.campaign_keys import DEFAULTS, CampaignFile
 from autoresearch.lab.campaign_setup.read_setup import CampaignSetup
 from autoresearch.records.index import Index
@@ -49,7 +50,7 @@ def setup() -> Callable[..., CampaignSetup]:
         )
         resolved = SimpleNamespace(blueprint=blueprint, path="exp.md", codebase=Path("/x"))
         settings: Any = SimpleNamespace(
-            trainer=registry.choose(trainer, "python train.py", ()),
+            trainer=registry.choose(trainer, read_shell("python train.py")),
             whole=recipe or {},
             resolved=resolved,
             gpus_needed=lambda environ: needed,

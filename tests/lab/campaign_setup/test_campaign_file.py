@@ -36,22 +36,22 @@ def test_flags_over_file_over_built_in(place: Path) -> None:
 
 
 def test_pairs_are_laid_over_the_file(place: Path) -> None:
-    (place / "campaign.yaml").write_text("blueprint: exp.md\ncount: 24\nprune: median\nqueue: ideas\n")
+    (place / "campaign.yaml").write_text("blueprint: exp.md\ncount: 24\nscreen: 5m\nqueue: ideas\n")
 
     def found(*pairs: str, **flags: Any) -> Any:
         return read_campaign_file("campaign.yaml", flags, start=place, now=NOW, pairs=pairs)
 
-    one = found("prune=null", "guard=pytest -q", "queue=mine", parallel=2)
-    assert (one["count"], one["prune"], one["guard"], one["parallel"]) == (24, "", ["pytest -q"], 2)
+    one = found("screen=null", "guard=pytest -q", "queue=mine", parallel=2)
+    assert (one["count"], one["screen"], one["guard"], one["parallel"]) == (24, None, ["pytest -q"], 2)
     assert one["queue"] == str(place / "mine")  # as a flag: seen from where it was typed
-    assert one.sources["guard"] == "flag --set" and not one.is_set("prune")
+    assert one.sources["guard"] == "flag --set" and not one.is_set("screen")
     for pairs, flags, says in (
         (("count=3",), {"count": 3}, "count is given twice: --count and --set count="),
         (("baseline=0",), {}, "flag --set: baseline: 0 is not a whole number of at least 1"),
         (("queue=[{slug: a}]",), {}, "a list of ideas must be in a file"),
     ):
         with pytest.raises(UsageError, match=says):
-            found("warmup=3", *pairs, **flags)
+            found("retests=3", *pairs, **flags)
 
 
 def test_several_agents_and_what_is_said_of_each(place: Path) -> None:
@@ -109,8 +109,8 @@ def test_an_unknown_key_has_a_neighbour(place: Path) -> None:
 def test_words_that_yaml_takes_for_truth_values(place: Path, word: str) -> None:
     if word not in ("false", "no"):
         assert declared(place, f"sandbox: {word}\n".replace("Off", "off").replace("OFF", "off"))["sandbox"] == "off"
-    found = declared(place, f"confirm: {word}\ngpu_check: {word}\nprune: {word}\nreview: {word}\n")
-    assert [found[key] for key in ("confirm", "gpu_check", "prune", "review")] == [False, False, "", False]
+    found = declared(place, f"confirm: {word}\ngpu_check: {word}\nreview: {word}\n")
+    assert [found[key] for key in ("confirm", "gpu_check", "review")] == [False, False, False]
 
 
 @pytest.mark.parametrize("word", ["on", "yes", "true", "Yes", '"on"', '"yes"'])

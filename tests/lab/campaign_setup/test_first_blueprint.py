@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.lab.campaign_setup.first_blueprint import as_read, first_blueprint, training_command
-from autoresearch.lab.campaign_setup.first_campaign import FirstCampaign, first_campaign
+from autoresearch.lab.campaign_setup.first_files import (
+    FirstCampaign,
+    as_read,
+    first_blueprint,
+    first_campaign,
+    training_command,
+)
 from autoresearch.lab.recipes.likely_objective import PrintedNumber, candidates, with_proposal
 from autoresearch.lab.render import render_blueprint
 from autoresearch.lab.yaml_files import parse_mapping
@@ -43,11 +48,11 @@ def test_which_script_trains(tmp_path: Path, files: list[str], command: str) -> 
         ("reward score", "reward score"),
         ("policy_loss value_loss loss", "loss"),
         ("policy_loss value_loss", "policy_loss value_loss"),
-        ("Acc@1 Acc@5 Max_accuracy", "Acc@1"),  # Swin-Transformer
+        ("Acc@1 Acc@5 Max_accuracy", "Acc@1 Acc@5 Max_accuracy"),  # Swin-Transformer
         ("Vali_Loss Test_Loss Train_Loss", "Vali_Loss"),  # Autoformer
-        ("Best_accuracy Prec@1", "Prec@1"),
+        ("Best_accuracy accuracy", "accuracy"),
         ("reward mean_reward", "mean_reward"),
-        ("valid_loss valid_ppl valid_bpc", "valid_bpc"),  # awd-lstm-lm
+        ("valid_loss valid_ppl", "valid_loss valid_ppl"),  # awd-lstm-lm
         ("val_recon_loss val_perplexity", "val_recon_loss val_perplexity"),  # VideoGPT: of its codes
         ("loss lr", "loss"),
         ("lr sps", ""),
@@ -83,6 +88,20 @@ def made(root: Path, **environ: str) -> FirstCampaign:
 def test_the_keys_of_a_recipe_count_as_what_it_takes(tmp_path: Path) -> None:
     shutil.copytree(PROJECTS / "yamlcfg", tmp_path / "it")
     assert {"learning_rate", "entropy_coef", "minibatch_size"} <= {*made(tmp_path / "it").settings}
+
+
+@pytest.mark.parametrize(
+    ("readme", "purpose"),
+    [
+        ("# nanoGPT\n\n![an image](x)\n\nIt is made for\ntraining GPTs.\n\nMore.", "It is made for training GPTs."),
+        ("<p align=center>\n</p>\n\n[![badge](a)](b) [![b](d)](e) [![c](f)](g)\n\nShort.\n", ""),
+        ("My very own long title\n=====\n\n**It** learns to sort numbers.", "**It** learns to sort numbers."),
+    ],
+)
+def test_the_purpose_is_what_the_readme_says(readme: str, purpose: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(readme)
+    fields = first_blueprint(tmp_path, "python train.py", "loss", "", tmp_path / "exp.md")
+    assert fields.purpose == (purpose or f"The baseline of {tmp_path.name}: `python train.py` as it is.")
 
 
 def test_a_script_with_nothing_to_vary_is_for_an_agent(tmp_path: Path) -> None:

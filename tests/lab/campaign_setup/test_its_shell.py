@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoresearch.core.campaign.spec import CampaignSpec
-from autoresearch.lab.campaigns.context import in_its_shell, other_interpreter
+from autoresearch.lab.campaigns.context import in_its_shell
 
 
 def test_the_recorded_shell_comes_first(spec: CampaignSpec, tmp_path: Path) -> None:
@@ -25,11 +25,3 @@ def test_what_an_agent_or_a_guard_starts_synchronises_nothing(spec: CampaignSpec
     assert in_its_shell(here, {}) == {"UV_NO_SYNC": "1", "PIXI_FROZEN": "true", "PIXI_NO_INSTALL": "true"}
     assert in_its_shell(here, {"UV_NO_SYNC": "0"})["UV_NO_SYNC"] == "0"
     assert "UV_NO_SYNC" not in in_its_shell(here, {"UV_PROJECT_ENVIRONMENT": "elsewhere"})
-
-
-def test_an_interpreter_that_the_blueprint_names_is_nothing_to_speak_of(spec: CampaignSpec, tmp_path: Path) -> None:
-    here = replace(spec, repository=str(tmp_path), interpreter_source="blueprint")
-    assert other_interpreter(here, {"PATH": ""}) == ""
-    found = replace(here, interpreter_source=".venv")
-    words = "in this shell, there is no python; the campaign goes on with its own: /v/python (.venv)"
-    assert other_interpreter(found, {"PATH": ""}) == words

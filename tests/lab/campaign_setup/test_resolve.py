@@ -57,7 +57,7 @@ def test_campaign_file_over_blueprint_over_trainer(
     [
         ({"target": "0.5"}, "no_metric", "none is named; no run of this blueprint has printed one yet"),
         ({"metric": "max(a"}, "bad_metric", "the metric"),
-        ({"metric": "last(a) - last(b)"}, "no_direction", "are higher or lower values of last(a) - last(b) better?"),
+        ({"metric": "last(a)"}, "no_direction", "are higher or lower values of last(a) better?"),
         ({"metric": "foldedness"}, "no_direction", "are higher or lower values of foldedness better?"),
         ({"metric": "reward", "target": "loss < 1"}, "bad_target", "the target is about 'loss'"),
     ],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from autoresearch.git_repo.snapshot import begin_repository
 from autoresearch.lab.campaign_setup.tried_command import tried_command
 
 pytestmark = pytest.mark.system
@@ -26,6 +26,12 @@ for step in range(12_000):
 """
 
 
+def commit_all(root: Path) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "start")):
+        subprocess.run(["git", *words], cwd=root, check=True)
+
+
 @pytest.mark.parametrize(
     ("text", "name", "words"),
     [
@@ -37,7 +43,7 @@ def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str
     note, root = tmp_path / "child", tmp_path / "project"
     root.mkdir()
     (root / "old.py").write_text("")
-    begin_repository(root)
+    commit_all(root)
     (root / "train.py").write_text(LOOP % (str(note), text))  # not committed, but on disk
     trial = tried_command("python train.py", root, 4.0, Path(sys.executable), os.environ)
     assert {one.name for one in trial.numbers} == {"fps", text.replace(" ", "_")} and trial.numbers[0].first == 0.5
@@ -108,7 +114,7 @@ def test_it_sees_what_git_ignores(tmp_path: Path) -> None:
     (root / "data").mkdir(parents=True)
     (root / ".gitignore").write_text("data/\n")
     (root / "data/x").write_text("0.5")
-    begin_repository(root)
+    commit_all(root)
     (root / "train.py").write_text("print('read', open('data/x').read())\nopen('data/x', 'w').write('1')\n")
     (words,) = tried_command("python train.py", root, 30.0, Path(sys.executable), os.environ).words
     assert "ended with exit 0" in words and "its last line: read 0.5" in words

@@ -15,19 +15,13 @@ class Source:
     """Ideas of one name, as many as there are."""
 
     def __init__(self, name: str, count: int) -> None:
-        self.name, self.left, self.told = name, count, list[str]()
+        self.name, self.left = name, count
 
     def ask(self, attempts: Sequence[Attempt]) -> Hypothesis | None:
         if not self.left:
             return None
         self.left -= 1
         return Hypothesis(f"{self.name}-{self.left}", "an idea", proposer=self.name)
-
-    def tell(self, attempt: Attempt) -> None:
-        self.told.append(attempt.hypothesis.slug)
-
-    def close(self) -> None:
-        self.left = 0
 
 
 def sources(share: float, agent: int, optimiser: int, asks: int) -> list[str]:
@@ -50,16 +44,3 @@ def test_the_share_is_kept(share: float, mine: int) -> None:
 def test_nobody_waits_for_the_one_that_has_nothing_ready() -> None:
     assert sources(0.5, 2, 99, 6) == ["agent", "tpe", "agent", "tpe", "tpe", "tpe"]
     assert sources(0.5, 99, 1, 4) == ["agent", "tpe", "agent", "agent"]
-
-
-def test_a_share_of_nothing_is_nothing() -> None:
-    assert sources(0.0, 99, 3, 9) == ["tpe"] * 3
-    assert sources(1.0, 3, 99, 9) == ["agent"] * 3
-
-
-def test_the_optimiser_is_told_of_its_own_only() -> None:
-    optimiser = Source("tpe", 1)
-    hybrid = MixedProposer(Source("agent", 1), optimiser, 0.5)  # type: ignore[arg-type]
-    for slug, proposer in (("a", "agent"), ("t", "tpe"), ("baseline", "campaign")):
-        hybrid.tell(Attempt(1, Hypothesis(slug, "x", proposer=proposer), "keep", 1.0, 1))
-    assert optimiser.told == ["t", "baseline"]

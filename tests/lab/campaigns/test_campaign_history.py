@@ -38,7 +38,7 @@ def test_it_grows_as_it_would_be_read(campaign: Callable[..., Any], seed: int) -
             for _ in range(chance.randint(1, 4)):
                 made.run(slug, chance.gauss(0.5, 0.1), "discard" if what == "discard" else "keep", curve=False)
         if what == "crash":
-            made.run(slug, None, "crash", curve=False, failure=chance.choice(["oom", "runner_died", "pruned"]))
+            made.run(slug, None, "crash", curve=False, failure=chance.choice(["oom", "runner_died"]))
         if what == "smoke":
             made.verdict("smoke", slug, run=f"{slug}-000001")
         if what == "withdrawn":

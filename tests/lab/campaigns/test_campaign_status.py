@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from autoresearch.commands.overview import campaign_text
 from autoresearch.core.campaign.spec import CampaignPhase
 from autoresearch.core.metrics.objective import Direction, Objective
+from autoresearch.errors import ConflictError
+from autoresearch.lab.campaign_setup.start_campaign import start_controller
 from autoresearch.lab.campaigns import campaign_status
-from autoresearch.lab.overview.look import campaign_line
+from autoresearch.lab.runs.overview import campaign_line
 
 pytestmark = pytest.mark.system
 
@@ -42,3 +45,12 @@ def test_the_table_shows_the_best_with_what_kind_of_number_it_is(
     assert words().endswith("loss (kept)")
     made.verdict("confirmed", "sure", gain=0.1, value=0.5 + made.spec.objective.change(0.1))
     assert words().endswith(f"{value} (confirmed)")
+
+
+OF_BEFORE = ({"objective": Objective("max(a) - last(b)")}, {"constraints": ("max(a) - b < 5",)})
+
+
+@pytest.mark.parametrize("of_before", OF_BEFORE)
+def test_one_of_before_that_calculates_does_not_go_on(campaign: Any, of_before: dict[str, Any]) -> None:
+    with pytest.raises(ConflictError, match=r"cannot go on: .*is not understood"):
+        start_controller(campaign(**of_before).place, mock.Mock())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,17 @@ def test_a_run_is_read_once_however_many_follow(campaign: Any, monkeypatch: pyte
         made.idea(f"i{n}", git=False)
         made.run(f"i{n}", 0.4, "discard")
     assert read(reader, made).runs[:3] == first
+
+
+@pytest.mark.parametrize(("kept", "whole"), [([[1, 0.25], [2, 0.5]], True), ([[1, "x"]], False), (None, False)])
+def test_the_curve_that_was_recorded_is_shown(campaign: Any, kept: object, whole: bool) -> None:
+    made = campaign()
+    made.idea("i", git=False)
+    made.run("i", 0.4, "discard")
+    logged = read(CurveReader(), made).runs[-1].series
+    (Path(made.state().rows[-1].run_dir) / "collected.json").write_text(json.dumps({"curve": kept}))
+    recorded = {"task_pass_rate@1": ((1, 0.25), (2, 0.5))}
+    assert read(CurveReader(), made).runs[-1].series == (recorded if whole else logged)
 
 
 def test_what_there_is_no_time_to_read_comes_with_later_calls(lived: Any) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from autoresearch.commands import ledger
+from autoresearch.commands import ledger, output
 from autoresearch.commands.campaign_view import payload_of, state_of
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.campaign_report import memory
 from autoresearch.lab.campaign_report.report import page_data
 from autoresearch.records import campaign_records
-from autoresearch.records.rundir import RunDir, write_json
+from autoresearch.records.files import write_json
+from autoresearch.records.rundir import RunDir
 
 pytestmark = pytest.mark.system
 
@@ -29,7 +30,7 @@ def seen(made: Any) -> dict[str, Any]:
     shown = payload_of(made.place, state)
     memory.brief(state, made.stand(state))
     page = page_data(made.place, state, made.stand(state), made.clock)
-    rows = ledger.show(str(made.place.ledger), style="json", last=0).payload["rows"]
+    rows = ledger.show(str(made.place.ledger), last=0).payload["rows"]
     return {
         "ideas": {idea.slug: (tuple(idea.values), idea.status, idea.confirmed, idea.marked) for idea in state.ideas},
         "rows": [(row["run_id"], row["metric_value"], row["status"], row["index"]) for row in rows],
@@ -63,8 +64,11 @@ def files_of(made: Any) -> dict[Path, bytes]:
 
 @pytest.mark.filterwarnings("ignore::autoresearch.plugins.PluginWarning")  # a letter of a format was flipped
 @pytest.mark.parametrize("phase", ["paused", "ended"])
-def test_two_hundred_of_them(lived: Any, phase: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_hundred_of_them(
+    lived: Any, phase: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance = random.Random(phase)
+    monkeypatch.setattr(output.typed, "as_json", True)
     for row in lived.state().rows:
         if Path(row.run_dir).is_dir():
             write_json(RunDir(Path(row.run_dir)).collected, {"metric_value": row.metric_value})

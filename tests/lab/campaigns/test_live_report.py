@@ -106,19 +106,6 @@ def test_head_conditional_missing_and_unreadable(server: LiveServer) -> None:
     assert (status, headers["Location"]) == (308, f"/{server.token}/")
 
 
-def test_rubbish_and_silence_keep_nobody_waiting(server: LiveServer) -> None:
-    quiet = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(20)]
-    for rubbish in (b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"a" * 70_000 + b"\r\n"):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as link:
-            link.sendall(rubbish)
-            said = link.recv(65536)
-            assert said == b"" or said.split()[1][:1] in (b"4", b"5"), said
-            assert b"Python" not in said
-    assert get(server, "data.json")[0] == 200
-    for link in quiet:
-        link.close()
-
-
 def test_it_listens_on_the_loopback_interface_alone_and_a_taken_port_is_a_conflict(server: LiveServer) -> None:
     assert server.server_address[0] == "127.0.0.1"
     with pytest.raises(ConflictError, match=f"port {server.server_port} is taken"):

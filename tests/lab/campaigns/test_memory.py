@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from autoresearch.core.campaign.hypothesis import Hypothesis
-from autoresearch.core.campaign.spec import CampaignPhase, Rules
+from autoresearch.core.campaign.spec import Rules
 from autoresearch.core.controller.standing import standing
 from autoresearch.lab.campaign_report import memory
+from autoresearch.lab.campaign_report.formatting import cell
 from autoresearch.records import campaign_records
 
 pytestmark = pytest.mark.system
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.system
 def written(made: Any) -> dict[str, str]:
     state = made.state()
     paths = memory.update_memory(made.place, state, made.stand(state), now=made.clock)
-    assert [path.name for path in paths] == list(memory.NAMES)
+    assert [path.name for path in paths][:4] == list(memory.NAMES)
     return {path.name: path.read_text() for path in paths}
 
 
@@ -81,8 +83,9 @@ def test_a_long_campaign_stays_bounded(campaign: Callable[..., Any]) -> None:
 
 def test_the_brief_says_what_a_fresh_agent_must_know(lived: Any) -> None:
     lived.checked()
+    lived.tell("state", state="paused", reason="")
     state = lived.state()
-    lines = memory.brief(state, lived.stand(state), phase=CampaignPhase.PAUSED)
+    lines = memory.brief(state, lived.stand(state))
     text = "\n".join(lines)
     assert len(lines) <= 60
     assert lines[0] == "campaign 20261121-sort (paused)"
@@ -129,18 +132,25 @@ def test_the_brief_is_never_longer_and_keeps_its_commands(campaign: Callable[...
     assert lines[-1].startswith("next: ") and "report.md" in "".join(lines[-4:])
 
 
-def test_findings_are_written_once_there_are_some_and_again_from_the_journal(lived: Any) -> None:
-    """With what became of each idea; a summary stands above what it sums up; nothing is in the file alone."""
-    state = lived.state()
-    assert "findings.md" not in [path.name for path in memory.update_memory(lived.place, state, lived.stand(state))]
+def test_an_idea_whose_row_has_no_time_is_over_all_the_same(campaign: Callable[..., Any]) -> None:
+    """As a ledger may be that is older than the column."""
+    made = campaign()
+    made.idea("old")
+    made.run("old", 0.2, "discard", ended=None)
+    assert [idea.slug for idea, _ in memory.over(made.state())] == ["old"]
+
+
+def test_what_a_campaign_found_is_one_page(lived: Any) -> None:
+    """What was kept, what is open, what was given up, and what the agent concluded; nothing is in the file alone."""
     lived.tell("finding", idea="lr-up", text="It rose to 0.59.")
     lived.tell("finding", idea="flat", text="", wrong=["0.91"])  # as before: nothing was left of it
     memory.update_memory(lived.place, state := lived.state(), lived.stand(state))
     path = lived.place.path / "findings.md"
     text = path.read_text()
     measured = standing(state, state.by_slug("lr-up")).words
-    assert f"- **#2 lr=0.2**: {measured}\n  > It rose to 0.59.\n" in text and "## In short" not in text
-    assert "#5" not in text and "0.91" not in text
+    assert f"({cell(measured, 400)})" in text and "> - #2 lr=0.2: It rose to 0.59.\n" in text and "in short" not in text
+    assert "0.91" not in text
+    assert re.search(r"## Confirmed\n\n- #9 .*## Given up.*- #6 Another schedule", text, re.DOTALL), text
     path.unlink()
     memory.update_memory(lived.place, state, lived.stand(state))
     assert path.read_text() == text
@@ -148,7 +158,6 @@ def test_findings_are_written_once_there_are_some_and_again_from_the_journal(liv
     lived.tell("finding", idea="oom", text="The batch is at its limit.")
     memory.update_memory(lived.place, state := lived.state(), lived.stand(state))
     text = path.read_text()
-    places = [
-        text.index(one) for one in ("Larger steps", "## Since then", "The batch is", "## What it sums", "It rose")
-    ]
+    places = [text.index(one) for one in ("## Confirmed", "## Given up", "in short: Larger", "The batch is", "It rose")]
     assert places == sorted(places)
+

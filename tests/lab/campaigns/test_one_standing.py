@@ -12,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -52,7 +53,8 @@ def test_all_that_is_told_of_a_campaign_agrees(name: str, seed: int, tmp_path: P
     now = max(row.ended or 0.0 for row in state.rows)
     stand = stand_at(state, now)
     status, page = payload_of(place, state), page_data(place, state, stand, now)
-    markdown = write_report(place, state, stand, now=now, png=False).markdown.read_text()
+    with mock.patch("autoresearch.lab.campaign_report.report.write_png"):
+        markdown = write_report(place, state, stand, now=now).markdown.read_text()
     notices = [*due_notices(state, now, "host"), end_notice(state, "all ideas were tried", "host")]
     told = [line for notice in notices for line in notice.lines]
     whole = "\n".join([*brief(state, stand), markdown, *told, *(idea["words"] for idea in page["ideas"])])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from autoresearch.lab.campaign_report.report import page_data, page_html, write_report
+from autoresearch.lab.campaign_report.report import write_report
 from tests.browser import Browser, browser, chromium
 
 # `make tools` installs Chromium where that needs no question; elsewhere the summary of `make test-real` names the skip
@@ -34,7 +35,8 @@ def chrome(tmp_path: Path) -> Iterator[Browser]:
 
 def page_of(made: Any) -> str:
     state = made.state()
-    return write_report(made.place, state, made.stand(state), now=made.clock, png=False).page.as_uri()
+    with mock.patch("autoresearch.lab.campaign_report.report.write_png"):
+        return write_report(made.place, state, made.stand(state), now=made.clock).page.as_uri()
 
 
 def many(campaign: Callable[..., Any], count: int, kept: int) -> Any:
@@ -195,21 +197,3 @@ def test_evil_names_are_text(campaign: Callable[..., Any], chrome: Browser) -> N
     chrome.settle()
     assert chrome.js("document.title") != "hit" and chrome.js("document.querySelectorAll('img').length") == 0
     assert "<script>document.title" in chrome.js("document.getElementById('rows').textContent")
-
-
-def test_a_live_page_says_when_its_server_is_gone(lived: Any, chrome: Browser, tmp_path: Path) -> None:
-    state = lived.state()
-    page = tmp_path / "live.html"
-    data = page_data(lived.place, state, lived.stand(state), lived.clock)
-    page.write_text(page_html(data | {"changed": int(lived.clock), "read": int(lived.clock) + 1}, live=True))
-    chrome.open(page.as_uri())
-    chrome.js("new Promise(done => setTimeout(done, 300))")
-    read = chrome.js(f"new Date({int(lived.clock) + 1}000).toLocaleTimeString('en-GB')")
-    told = chrome.js("$('notice').textContent")
-    assert told.startswith("The server is gone") and told.endswith(f"what you see was read at 2026-09-21 {read}.")
-    now = "Date.now() / 1000 | 0"
-    chrome.js(f"fetch = async () => ({{ status: 304 }}), data.changed = data.read = {now}, poll()")
-    chrome.settle()
-    told = chrome.js("$('notice').textContent")
-    assert told.startswith("Live: the records last changed at ") and told.count("2026") == 0, "today: no date"
-    chrome.console.clear()  # of the fetch that failed

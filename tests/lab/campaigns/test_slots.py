@@ -16,10 +16,10 @@ from autoresearch.core.run.targets import LOCAL, parse_pool
 from autoresearch.git_repo import checkout as repository
 from autoresearch.lab.campaigns import slots as module
 from autoresearch.lab.campaigns.slots import RunSlot, SlotPool
-from autoresearch.launchers import gpus
 from autoresearch.records import order_file, recorded_run
 from autoresearch.records.order_file import Observed
 from autoresearch.records.rundir import RunDir
+from autoresearch.runner.gpu_lease import lease_path, open_lease, share_path
 
 A, B, C = (f"GPU-{letter * 8}-1111-2222-3333-444455556666" for letter in "abc")
 
@@ -47,13 +47,13 @@ class Box:
 
     def hold(self, uuid: str, share: int = 0) -> None:
         """Somebody else's run holds a GPU, or one share of it, until `let_go`."""
-        (path,) = gpus.make_leases((uuid,), os.environ, 2 if share else 1)
+        path = lease_path(uuid, os.environ)
         self._lock(path, fcntl.LOCK_SH if share else fcntl.LOCK_EX)
         if share:
-            self._lock(gpus.share_path(path, share), fcntl.LOCK_EX)
+            self._lock(share_path(path, share), fcntl.LOCK_EX)
 
-    def _lock(self, path: Path, how: int) -> None:
-        self.fds.append(os.open(path, os.O_RDWR))
+    def _lock(self, path: str, how: int) -> None:
+        self.fds.append(open_lease(path))
         fcntl.flock(self.fds[-1], how | fcntl.LOCK_NB)
 
     def let_go(self) -> None:

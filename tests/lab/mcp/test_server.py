@@ -1,4 +1,4 @@
-"""The server in this process: what a client may send, and real children: progress, patience, a silent command."""
+"""The server in this process: what a client may send, answers that fit; real children: a silent command."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from autoresearch.lab.mcp import server as calls
-from autoresearch.lab.mcp.server import McpServer
+from autoresearch.lab import mcp_server
+from autoresearch.lab.mcp_server import McpServer
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Children find the package, wherever the tests were started."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(calls.__file__).parents[3]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(mcp_server.__file__).parents[2]))
 
 
-def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any]]:
+def said(tool: str, /, **arguments: Any) -> list[dict[str, Any]]:
     """All that the server writes about one call."""
     lines: list[bytes] = []
     answered = threading.Event()
@@ -34,7 +34,7 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
             answered.set()
 
     reader, writer = os.pipe()
-    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    params = {"name": tool, "arguments": arguments}
     with open(writer, "wb") as client, open(reader, "rb") as stream:
         thread = threading.Thread(target=McpServer(write, "/").serve, args=(stream,))
         thread.start()
@@ -47,39 +47,15 @@ def said(tool: str, /, meta: Any = None, **arguments: Any) -> list[dict[str, Any
 
 
 @pytest.mark.system
-def test_progress_is_told_to_who_asked_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "TICK_S", 0.02)
-    *progress, answer = said("look", {"progressToken": 0}, argv=["wait", "gone", "--for", "33s"])
-    assert progress and {message["method"] for message in progress} == {"notifications/progress"}
-    numbers = [message["params"]["progress"] for message in progress]
-    assert numbers == sorted(numbers)
-    assert all(message["params"]["progressToken"] == 0 for message in progress)
-    assert progress[0]["params"]["total"] == 33 and "id" not in progress[0]
-    assert answer["result"]["structuredContent"]["error"]["code"] == "not_found"
-    for meta in (None, {"progressToken": [1]}):
-        (answer,) = said("look", meta, argv=["wait", "gone"])
-        assert answer["result"]["isError"] is True
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(("name", "hint"), [("look", ""), ("act", "it was left to go on; look what became of it")])
-def test_a_command_that_never_ends_is_given_up(name: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "TICK_S", 0.02)
-    monkeypatch.setattr(calls, "BEYOND_S", -1000.0)
-    (answer,) = said(name, argv=["run", "gone.md"] if name == "act" else ["wait", "gone"])
-    error = answer["result"]["structuredContent"]["error"]
-    assert (error["code"], error["hint"]) == ("no_answer", hint)
-
-
-@pytest.mark.system
 def test_a_command_that_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     (answer,) = said("look", argv=["status"])
     found = answer["result"]["structuredContent"]
     assert answer["result"]["isError"] is True and found["error"]["message"].endswith("exited with 1")
     monkeypatch.setattr(sys, "executable", "/no/such/python")
-    (answer,) = said("look", argv=["status"])
-    assert "could not be started" in answer["result"]["structuredContent"]["error"]["message"]
+    for word in ("status", "a\0b", "a\udc80"):
+        (answer,) = said("act", argv=[word])
+        assert "could not be started" in answer["result"]["structuredContent"]["error"]["message"]
 
 
 def heard(*lines: bytes) -> list[dict[str, Any]]:
@@ -121,8 +97,7 @@ def test_whatever_is_sent_gets_its_answer_and_the_next_line_is_read_as_ever() ->
     """Garbage, binary, a line of 10 MB, deep nesting; nothing for notifications; half a line is an error."""
     chance = random.Random(5)
     nasty = [
-        *(b"garbage\n", b"\x00\x01\xff\n", b"{" * 100_000 + b"\n", b"[[1]]\n", b"x" * calls.LONGEST_LINE + b"\n"),
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"' + b"x" * 10_000_000 + b'"}}\n',
+        *(b"garbage\n", b"\x00\x01\xff\n", b"{" * 100_000 + b"\n", b"[[1]]\n", b"x" * 10_000_000 + b"\n"),
         b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}\n',
         b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2\n',
         *(bytes(chance.randrange(256) for _ in range(200)).replace(b"\n", b"") + b"\n" for _ in range(30)),
@@ -153,24 +128,40 @@ def test_an_id_is_used_once_at_a_time_and_too_many_calls_are_told_so() -> None:
     assert codes.count("busy") == 4
 
 
-def test_an_endless_line_is_read_over_and_not_held() -> None:
-    class Endless(io.RawIOBase):
-        """A gigabyte without a line's end, a line, and the end; it remembers the most that was asked for at once."""
+# ------------------------------------------------------------------ answers
 
-        left, most = 1 << 30, 0
 
-        def readline(self, size: int = -1) -> bytes:  # type: ignore[override]
-            self.most = max(self.most, size)
-            if self.left > 0:
-                self.left -= size
-                return b"x" * (size if self.left > 0 else 10) + (b"" if self.left > 0 else b"\n")
-            if self.left == 0:
-                return b""
-            self.left = 0
-            return b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+def test_a_line_is_one_line_of_ascii() -> None:
+    said = mcp_server.answer("ü", {"text": "a\nb\u2028\x1b[31mü"})
+    assert said.isascii() and said.count(b"\n") == 1 and said.endswith(b"\n")
+    assert json.loads(said)["result"]["text"] == "a\nb\u2028\x1b[31mü"
 
-    lines: list[bytes] = []
-    stream: Any = Endless()
-    McpServer(lines.append, "/").serve(stream)
-    assert [("error" in json.loads(line), json.loads(line)["id"]) for line in lines] == [(True, None), (False, 1)]
-    assert stream.most < 1 << 21
+
+def size(payload: Any) -> int:
+    return len(json.dumps(payload, ensure_ascii=False, separators=(",", ":")))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"lines": [f"line {n}" for n in range(5000)], "run": "r"},
+        {"brief": "x" * 50_000, "run": "r"},
+        {"lines": ["y" * 60_000], "run": "r"},
+        {"metrics": {f"key/{n}": n / 3 for n in range(4000)}, "run": "r"},
+        {"a": [{"deep": "z" * 30_000}], "b": ["q"] * 9000, "run": "r"},
+        {"a": {"only": "z" * 30_000}, "run": "r"},
+        {"error": {"message": "m" * 40_000, "hint": ""}, "ok": False, "run": "r"},
+    ],
+    ids=lambda payload: next(iter(payload)),
+)
+def test_a_payload_is_made_to_fit(payload: dict[str, Any]) -> None:
+    fitted = mcp_server.fitted(payload, 10_000)
+    assert size(fitted) <= 10_000 and fitted["run"] == "r"
+    assert fitted["cut"] and set(fitted["cut"]) <= set(payload)
+    assert "cut" not in payload
+
+
+def test_the_newest_lines_stay_and_what_fits_is_left_alone() -> None:
+    fitted = mcp_server.fitted({"lines": [f"line {n}" for n in range(5000)]}, 1000)
+    assert fitted["lines"][-1] == "line 4999" and len(fitted["lines"]) > 20
+    assert mcp_server.fitted({"lines": ["a"]}, 1000) == {"lines": ["a"]}

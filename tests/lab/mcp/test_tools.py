@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoresearch.errors import UsageError
-from autoresearch.lab.mcp.tools import LOOK, MOST_TEXT, MOST_WAIT_S, WAIT_S, command_line, declared
+from autoresearch.lab.mcp_server import LOOK, MOST_WAIT_S, WAIT_S, command_line, declared
 
 BUDGET = 450  # tokens that the tools may cost with every request of a model
 
@@ -56,8 +56,8 @@ def test_the_command_line(tool: str, typed: str, argv: str) -> None:
 
 
 def test_a_wait_is_capped() -> None:
-    assert command_line("look", {"argv": ["wait"]}).waits_s == WAIT_S
-    assert command_line("look", {"argv": ["wait", f"--for={MOST_WAIT_S}s"]}).waits_s == MOST_WAIT_S
+    longest = ["wait", f"--for={MOST_WAIT_S}s"]
+    assert command_line("look", {"argv": longest}).argv == ["wait", "--json", longest[1]]
     with pytest.raises(UsageError, match=f"at most {MOST_WAIT_S}s"):
         command_line("look", {"argv": ["wait", "--for", "10m"]})
 
@@ -76,9 +76,6 @@ def test_a_wait_is_capped() -> None:
         ("look", {"argv": ["logs", "-f"]}, "`logs` is not called with -f"),
         ("act", {"argv": ["report", "--serve"]}, "`report` is not called with --serve"),
         ("act", {"argv": ["campaign", "approve", "#7"]}, "a person's word"),
-        ("act", {"argv": ["run", "a\0b"]}, "a command line can hold"),
-        ("act", {"argv": ["run", "a\udc80"]}, "a command line can hold"),
-        ("act", {"argv": ["run", "a" * (MOST_TEXT + 1)]}, f"at most {MOST_TEXT} characters"),
         ("act", {"argv": ["run", "x"], "cwd": 3}, "must be a text"),
     ],
 )

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from autoresearch.core.agents.agent import AgentSpec
-from autoresearch.core.campaign.hypothesis import Hypothesis
 from autoresearch.lab.notices.campaign_notices import due_notices, end_notice
 
 pytestmark = pytest.mark.system
@@ -46,16 +44,6 @@ def test_a_pause_says_why_and_how_it_goes_on(campaign: Callable[..., Any]) -> No
     assert set(storm) == {"crash_storm"} and storm["crash_storm"].key != first.key
     assert storm["crash_storm"].title.endswith("paused, its ideas crash")
     assert storm["crash_storm"].lines[0] == "the last 3 ideas died alike within 0.1 min: oom"
-
-
-def test_it_waits_for_a_person(campaign: Callable[..., Any]) -> None:
-    made = campaign(research=AgentSpec(agent="claude", hold=True))
-    for slug in ("clip", "warm"):
-        proposal = Hypothesis(slug, f"Try a {slug}", kind="code", token=f"token-{slug}")
-        made.tell("proposed", hypothesis=proposal.to_json())
-    found = due(made)["waiting"]
-    assert found.title == f"{made.spec.name}: waits for you"
-    assert "Try a clip" in found.lines[0] and "Try a warm" in found.lines[0]
 
 
 def test_a_campaign_without_ideas_waits_for_one(campaign: Callable[..., Any]) -> None:

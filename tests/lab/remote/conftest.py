@@ -24,9 +24,10 @@ from autoresearch.lab.remote.refresh import Refresher
 from autoresearch.records import events, order_file, recorded_run
 from autoresearch.records.exit_record import ExitRecord
 from autoresearch.records.exit_record import read as read_exit
+from autoresearch.records.hostile import write_atomically
 from autoresearch.records.index import Index, IndexEntry
 from autoresearch.records.order_file import Order
-from autoresearch.records.rundir import RunDir, write_atomically
+from autoresearch.records.rundir import RunDir
 from tests.specs import run_spec
 from tests.waiting import PATIENCE_S
 

@@ -29,7 +29,7 @@ PREEMPTED = Observation(JobState.OVER, "PREEMPTED", "preempted", Ending.LOST, "p
 HOPELESS = Observation(JobState.PENDING, "PENDING", "PartitionNodeLimit", hopeless=True)
 NOT_TOLD = Observation(JobState.PENDING, "ImagePullBackOff", "Back-off pulling image", hopeless=None)
 NOTHING, CLAIMED = DirectoryState(), DirectoryState(claimed=True)
-ALIVE, DEAD = DirectoryState(claimed=True, alive=True), DirectoryState(claimed=True, alive=False)
+ALIVE = DirectoryState(claimed=True, alive=True)
 BEATING = DirectoryState(claimed=True, beat=1.0)
 EVALUATING = DirectoryState(claimed=True, alive=True, evaluating=True)
 DONE = DirectoryState(claimed=True, exit={"ending": "finished", "cause": "", "reason": "the trainer exited with 0"})
@@ -70,8 +70,6 @@ LIVES: list[tuple[str, tuple[Look, ...], RunState]] = [
     ("over, but the record may be late", ((0, CLAIMED, OVER), (LATE_S - 1, CLAIMED, OVER)), RunState.RUNNING),
     ("over before it showed, perhaps", ((0, NOTHING, OVER), (LATE_S - 1, NOTHING, OVER)), RunState.STARTING),
     ("not listed yet", ((0, NOTHING, UNKNOWN), (UNKNOWN_S - 1, NOTHING, UNKNOWN)), RunState.STARTING),
-    ("seen dead once", ((0, DEAD, RUNNING),), RunState.RUNNING),
-    ("seen dead, then alive", ((0, DEAD, RUNNING), (1, ALIVE, RUNNING), (2, DEAD, RUNNING)), RunState.RUNNING),
     ("nobody reaches its files", ((0, ALIVE, RUNNING), (1, None, OVER), (9999, None, OVER)), RunState.UNREACHABLE),
     ("nobody asks its launcher", ((0, NOTHING, None), (9999, NOTHING, None)), RunState.UNREACHABLE),
     ("its launcher is silent, it lives", ((0, ALIVE, None),), RunState.RUNNING),
@@ -128,9 +126,8 @@ ENDS: list[tuple[str, tuple[Look, ...], tuple[str, str], bool]] = [
         "its launcher says for ever that it runs, and it gives no sign of life",
         *(((0, BEATING, RUNNING), (FROZEN_S, BEATING, RUNNING)), ("lost", "no_heartbeat"), True),
     ),
-    ("seen dead twice", ((0, DEAD, RUNNING), (1, DEAD, RUNNING)), ("lost", "runner_died"), True),
-    ("gone, its heart still", ((0, BEATING, UNKNOWN), (UNKNOWN_S, BEATING, UNKNOWN)), ("lost", "job_gone"), False),
-    ("gone, never begun", ((0, NOTHING, UNKNOWN), (UNKNOWN_S, NOTHING, UNKNOWN)), ("lost", "job_gone"), False),
+    ("gone, its heart still", ((0, BEATING, UNKNOWN), (UNKNOWN_S, BEATING, UNKNOWN)), ("lost", "job_gone"), True),
+    ("gone, never begun", ((0, NOTHING, UNKNOWN), (UNKNOWN_S, NOTHING, UNKNOWN)), ("lost", "job_gone"), True),
     (
         "its directory is not seen there",
         ((0, NOTHING, RUNNING), (START_S, NOTHING, RUNNING)),
@@ -155,7 +152,6 @@ def test_it_ends(looks: tuple[Look, ...], says: tuple[str, str], remove: bool) -
         ((0, CLAIMED, OVER), (5, CLAIMED, None), (LATE_S, CLAIMED, OVER)),
         ((0, NOTHING, UNKNOWN), (30, NOTHING, None), (UNKNOWN_S, NOTHING, UNKNOWN)),
         ((0, NOTHING, RUNNING), (30, None, None), (START_S, NOTHING, RUNNING)),
-        ((0, DEAD, RUNNING), (1, None, RUNNING), (2, DEAD, RUNNING)),
         ((0, NOTHING, HOPELESS), (30, NOTHING, PENDING), (HOPELESS_S, NOTHING, HOPELESS)),
         ((0, BEATING, RUNNING), (1, None, None), (9000, None, None), (9001, BEATING, UNKNOWN)),
     ],
@@ -200,7 +196,7 @@ def test_a_signal_that_we_asked_for_is_not_asked_about() -> None:
 
 
 CANCELLED = Observation(JobState.OVER, "CANCELLED", "cancelled", Ending.STOPPED, "cancelled", outranks=True)
-OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRASHED, "oom", outranks=True)
+OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRASHED, "memory", outranks=True)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +207,7 @@ OOM = Observation(JobState.OVER, "OUT_OF_MEMORY", "too much memory", Ending.CRAS
         ({"ending": "max_time", "cause": "walltime"}, CANCELLED, "walltime"),
         ({"ending": "crashed", "cause": "exit_code", "returncode": 1}, OOM, "exit_code"),
         ({"ending": "crashed", "cause": "signal", "returncode": 139}, OOM, "signal"),  # a segmentation fault is its own
-        ({"ending": "crashed", "cause": "signal", "returncode": 137}, OOM, "oom"),
+        ({"ending": "crashed", "cause": "signal", "returncode": 137}, OOM, "memory"),
         ({"ending": "stopped", "cause": "sigterm"}, CANCELLED, "cancelled"),
         ({"ending": "stopped", "cause": "sigterm"}, FAILED, "sigterm"),  # what it says is for a run without a record
         ({"ending": "crashed", "cause": "signal", "returncode": 143}, PREEMPTED, "preempted"),

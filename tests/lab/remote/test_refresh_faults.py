@@ -126,17 +126,6 @@ def test_a_run_directory_that_was_removed_is_not_made_again(ground: Any) -> None
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("text", ['{"events.jsonl": null, "journal.md": "x"}', "["])
-def test_damaged_notes_of_what_was_mirrored(ground: Any, text: str) -> None:
-    rundir = ground.order("until [ -e go ]; do sleep 0.1; done")
-    ground.until(lambda: "started" in ground.names(rundir))
-    (rundir.path / "mirror.json").write_text(text)
-    (ground.root / "go").touch()
-    assert ground.ended(rundir).ending == "finished"
-    assert ground.names(rundir).count("started") == 1
-
-
-@pytest.mark.system
 def test_a_no_to_sending_again_ends_no_run_that_may_have_a_job(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rundir = ground.order("until [ -e go ]; do sleep 0.1; done")
     ground.killed_at("refresh.submitted")
@@ -155,14 +144,3 @@ def test_a_no_to_sending_again_ends_no_run_that_may_have_a_job(ground: Any, monk
     assert seen is not None and (seen.state, seen.reason) == ("unreachable", "the disk there is full")
     (ground.root / "go").touch()
     assert ground.ended(rundir).ending == "finished" and ground.starts(rundir) == 1
-
-
-def test_a_run_that_cannot_be_sent_is_given_up_after_a_while(ground: Any) -> None:
-    rundir = ground.order()
-    rundir.far.write_text("a file where the far directory should be")
-    for lives in (True, False):
-        for _ in range(19):
-            ground.look()
-            ground.ahead_s += 31.0
-        assert rundir.exit_record.exists() is not lives, "ten minutes, and a few tries"
-    assert ground.ended(rundir).cause == "not_shipped" and not ground.jobs.records()

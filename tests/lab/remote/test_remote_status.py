@@ -9,10 +9,9 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.lab.remote.reconcile import about, clause
 from autoresearch.lab.runs.record_lost import record_lost
 from autoresearch.lab.runs.run_status import RunWatch, as_payload, seconds_since
-from autoresearch.records import order_file, recorded_run
-from autoresearch.records.order_file import Observed
+from autoresearch.records import recorded_run
+from autoresearch.records.files import write_json
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import write_json
 
 
 def test_before_anybody_looked(ground: Any) -> None:
@@ -20,24 +19,6 @@ def test_before_anybody_looked(ground: Any) -> None:
     told = about(rundir)
     assert (told["place"], told["launcher"], told["job"], told["seen"]) == ("yard", "slurm", None, None)
     assert clause(told, RunState.STARTING) == "yard, not submitted yet"
-
-
-def test_in_words(ground: Any) -> None:
-    rundir = ground.order()
-    now = time.time()
-    order_file.observe(rundir, Observed("pending", now, "Resources", "PENDING"))
-    assert "waits since" in clause(about(rundir), RunState.PENDING)
-    more = {"code": "unauthorized", "hint": "set RAY_AUTH_TOKEN"}
-    order_file.observe(rundir, Observed("unreachable", now - 75, "401", "", "n3", more))
-    told = about(rundir, now=now)
-    assert told["unreachable_since"] == now - 75 and told["node"] == "n3"
-    words = "yard, not submitted yet on n3, no answer since 75 s: 401 (set RAY_AUTH_TOKEN)"
-    assert clause(told, RunState.UNREACHABLE, now=now) == words
-    order_file.observe(rundir, Observed("running", now, "", "RUNNING", "n3"))
-    assert clause(about(rundir), RunState.RUNNING) == "yard, not submitted yet on n3"
-    rundir.looked.touch()
-    assert clause(about(rundir), RunState.RUNNING, now=time.time() + 300).endswith(", seen 300 s ago")
-    assert clause({}, RunState.RUNNING) == ""
 
 
 def test_times_of_another_machine(ground: Any) -> None:

@@ -14,12 +14,13 @@ import pytest
 
 # One turn after the other, each by the first entry of `acts.json` for its role that was not used yet.
 AGENT = """
-import json, os, sys, time
+import json, os, re, sys, time
 role, place = sys.argv[1], os.path.dirname(os.path.abspath(__file__))
 prompt = sys.stdin.read()
 acts = json.load(open(os.path.join(place, "acts.json")))
+task = re.sub(r"(?s)## What is known.*?(?=## What you may)", "", prompt)  # without what it is told of other ideas
 used = os.environ["USED"] if "USED" in os.environ else os.path.join(place, "used")
-mine = [n for n, act in enumerate(acts) if act["role"] == role and act.get("if", "") in prompt]
+mine = [n for n, act in enumerate(acts) if act["role"] == role and act.get("if", "") in task]
 n = next((n for n in mine if not os.path.exists(os.path.join(used, str(n)))), mine[-1] if mine else None)
 if n is None:
     sys.exit(f"nothing is written down for {role}")
@@ -75,13 +76,12 @@ def idea(slug: str, kind: str = "code", **more: Any) -> dict[str, Any]:
         "slug": slug,
         "title": f"Try {slug.replace('-', ' ')}",
         "rationale": f"The score grows with what {slug} changes in knobs.py, as the last runs show.",
-        "expected_effect": {"metric": "task_pass_rate@1", "direction": "up", "size": "0.05"},
+        "expected": "task_pass_rate@1 up: 0.05",
         "kind": kind,
-        "overrides": [],
+        "overrides": {},
         "files": ["knobs.py"] if kind == "code" else [],
         "risk": "none",
         "parent": "best",
-        "simpler": False,
     }
     return given | more
 

@@ -78,7 +78,7 @@ def test_none_succeeds_by_a_real_agent(
             return [{"text": "It is as it should be."}]
         if "# Change the code" not in asked.text:
             return [{"json": {"hypotheses": [act.hypothesis for act in world.acts], "findings": []}}]
-        (act,) = [act for act in world.acts if act.title in asked.text]
+        (act,) = [act for act in world.acts if f"- what: {act.title}" in asked.text]
         return [{"shell": f"{sys.executable} {world.program(act)}"}, {"text": "I have improved it."}]
 
     model_server.answer_with(answers)

@@ -77,7 +77,7 @@ def test_claude_and_codex_share_the_ideas_and_edit_at_once(
 
     def answer(asked: Asked) -> list[Step]:
         if "# Change the code" in asked.text:
-            word = next(word for word in WORDS if word in asked.text.rpartition("# Change the code")[2])
+            word = next(word for word in WORDS if f"- what: {word}" in asked.text)
             edit = {"path": "knobs.py", "old": "GAIN = 1.0", "new": f"GAIN = 1.{WORDS.index(word)}"}
             return [{"read": "knobs.py"}, {"edit": edit}, {"text": "done"}]
         titles = WORDS[2:] if WORDS[0] in asked.text else WORDS[:2]  # the first two are ideas of the campaign by then

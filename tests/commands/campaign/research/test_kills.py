@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from autoresearch.core.run.json_record import as_recorded
+from autoresearch.records import campaign_records
 
 pytestmark = pytest.mark.system
 
@@ -114,3 +118,20 @@ def test_a_guard_that_a_dead_controller_left_is_ended_by_the_next(lab: Any) -> N
     bench.ask("campaign", "resume", "--detach")
     camp.over()
     assert not psutil.pid_exists(pid)
+
+
+def test_a_campaign_whose_agent_cannot_be_asked_any_more_pauses_and_can_be_stopped(lab: Any) -> None:
+    """Its command is one of before, with a place that nobody fills in any more."""
+    lab.propose(lab.idea("first"), always=True)
+    lab.camp.bench.env["AUTORESEARCH_FAILPOINT"] = "turn.begun:kill"
+    lab.start(count=2)
+    lab.camp.bench.until(lambda: not lab.camp.place.controlled)
+    del lab.camp.bench.env["AUTORESEARCH_FAILPOINT"]
+    research = lab.camp.state().spec.research
+    terms = {"research": as_recorded(replace(research, template=(*research.template, "{session}")))}
+    campaign_records.append(lab.camp.place, "rules", terms=terms)
+    lab.camp.bench.ask("campaign", "resume", "--detach")
+    lab.camp.phase("paused")
+    assert "the agent command cannot be asked: `agent_command` knows no {session}" in lab.camp.state().reason
+    lab.camp.bench.ask("campaign", "stop")
+    assert lab.camp.over().attempted <= 1

@@ -38,11 +38,11 @@ def test_a_usage_limit_is_shown_and_somebody_may_end_the_waiting(lab: Any) -> No
     assert ask("campaign", "status")["agent_waits"] is None
 
 
-def test_a_review_refuses_and_a_duplicate_is_refused(lab: Any) -> None:
+def test_a_review_refuses(lab: Any) -> None:
     lab.propose(
         lab.idea("cheat", title="Count failures as wins"),
         lab.idea("honest", title="Double the gain"),
-        *(lab.idea(slug, "config", overrides=[{"key": "lr", "value": 0.01}]) for slug in ("low", "again")),
+        lab.idea("low", "config", overrides={"lr": 0.01}),
     )
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return 0.6")}, text="my secret reasons", **{"if": "wins"})
     lab.act("edit", replace=BETTER, **{"if": "Double"})
@@ -53,8 +53,6 @@ def test_a_review_refuses_and_a_duplicate_is_refused(lab: Any) -> None:
     assert [(row.status, row.failure, row.run_dir) for row in cheat.rows] == [("crash", "review_refused", "")]
     assert "it is no idea" in cheat.rows[0].description and cheat.rows[0].agent_tokens == 40 + 2 * 120
     assert state.by_slug("honest").status == "keep" and "my secret reasons" not in lab.asked(3)
-    code, out, _ = lab.camp.bench.here("campaign", "approve")
-    assert code == 0 and "refused again: it sets the same values as low on the same parent" in " ".join(out.split())
 
 
 def test_a_constant_gets_no_verdict_before_a_person_approves_it(lab: Any) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -62,7 +61,7 @@ def answers(lab: Any) -> Callable[[Asked], list[Step]]:
     """What the model says in each kind of turn."""
     known = {"reward.py": ["reward.py"], "files": []}
     ideas = [
-        lab.idea("larger-lr", "config", title="Learn twice as fast", overrides=[{"key": "lr", "value": "0.001"}]),
+        lab.idea("larger-lr", "config", title="Learn twice as fast", overrides={"lr": 0.001}),
         lab.idea(
             "more-updates", title=UPDATES, rationale="The policy moves too little per step.", files=known["reward.py"]
         ),
@@ -76,7 +75,7 @@ def answers(lab: Any) -> Callable[[Asked], list[Step]]:
         if "# Mend a run that failed" in text:
             return [{"read": "reward.py"}, {"edit": FIX}, {"text": "The name was wrong: it is UPDATES."}]
         if "# Change the code" in text:
-            edit = BUG if UPDATES in text else WRONG
+            edit = BUG if f"- what: {UPDATES}" in text else WRONG
             return [{"read": "reward.py"}, {"edit": edit}, {"text": f"I changed {edit['old']}."}]
         return [{"json": {"hypotheses": ideas, "findings": []}}]
 
@@ -199,7 +198,7 @@ def of_the_edits(lab: Any) -> Callable[[Asked], list[Step]]:
     def answer(asked: Asked) -> list[Step]:
         if "# Change the code" not in asked.text:
             return [{"json": {"hypotheses": ideas, "findings": []}}]
-        (mine,) = [edit for edit in EDITS.values() if edit[0] in asked.text]
+        (mine,) = [edit for edit in EDITS.values() if f"- what: {edit[0]}" in asked.text]
         return [{"read": "knobs.py"}, {"edit": {"path": "knobs.py", "old": mine[1], "new": mine[2]}}, {"text": "Done."}]
 
     return answer
@@ -231,7 +230,7 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
         bench.env["AUTORESEARCH_FAILPOINT"] = f"{point}:kill:1" if point else ""
         bench.ask("campaign", "resume", "--detach")
         if not point:
-            camp.until(lambda: any(run.why == "proof" for _, run in camp.state().live))
+            camp.until(lambda: any(run.why in ("proof", "retest") for _, run in camp.state().live))
             os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
         bench.until(lambda: not camp.place.controlled)
 
@@ -246,65 +245,18 @@ def test_a_campaign_on_the_tip_is_killed_in_a_merge_a_guard_and_a_proof(
     camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
     state, seen = camp.state(), camp.said()
     assert state.attempted == 1 + len(EDITS), seen
-    good = {*state.best.hypothesis.merges} - {"remark"}  # noise decides whether what does nothing seems good
-    assert good == {"raise-a", "raise-b", "raise-c"}, seen
+    good = {state.ideas[index - 1].slug for index in edits_of(state, state.best)}
+    assert good - {"remark"} == {"raise-a", "raise-b", "raise-c"}, seen  # whether it seems good is noise
     assert state.best.status == "keep" and len(state.best.values) >= 4, seen
     text = bench.git("show", f"{state.best.branch}:knobs.py")
     assert "A = 0.06" in text and "B = 0.05" in text and "C = 0.05" in text, text
     first = {slug: [(row.status, row.failure) for row in state.by_slug(slug).rows] for slug in EDITS}
     assert first["far-d"] == [("crash", "guard_failed")] and first["no-number"][0][0] == "crash", first
-    assert all(len(rows) == 1 for rows in first.values()), first
+    assert all(len(rows) == 1 for slug, rows in first.items() if slug != state.best.slug), first
     merges = [idea for idea in state.ideas if idea.hypothesis.merges]
     assert len({idea.hypothesis.merges for idea in merges}) == len(merges), "none was made twice"
     assert len(lab.journal("guarded")) == len(merges), "none was guarded twice"
     assert not list(Path(state.spec.trees).glob("*"))
-
-
-def test_a_finding_outlives_a_controller_that_is_killed_while_it_is_told(
-    lab: Any, agent_home: Callable[[str], AgentHome], model_server: ModelServer
-) -> None:
-    """It is taken from the turn that went on, and told to later turns as the agent wrote it."""
-    camp, bench, agent = lab.camp, lab.camp.bench, agent_home("claude")
-    asked_for, prompts = list[list[str]](), list[str]()
-    bench.env |= {**agent.variables, "PATH": os.environ["PATH"]}
-    rates = {
-        f"lr-{n}": lab.idea(f"lr-{n}", "config", overrides=[{"key": "lr", "value": f"0.{n}"}]) for n in range(2, 6)
-    }
-
-    def answer(asked: Asked) -> list[Step]:
-        prompts.append(asked.text)
-        due = re.search(r"Findings: one(?: for each of|, on) (.+)\. Two or three", asked.text)
-        slugs = due[1].split(", ") if due else []
-        if slugs:
-            asked_for.append(slugs)
-            if len(asked_for) == 1:
-                os.kill(json.loads(camp.place.controller.read_bytes())["pid"], signal.SIGKILL)
-                bench.until(lambda: not camp.place.controlled)
-        means = dict(re.findall(r"(?m)^(lr-\d)\b.* \| ([\d.]+) \(1\) \|", asked.text))
-        said = [{"idea": one, "text": f"{one} reached {means[one]}. Another had 0.987."} for one in slugs]
-        new = next(
-            idea for slug, idea in rates.items() if f"\n{slug} " not in asked.text and f"- {slug} " not in asked.text
-        )
-        return [{"json": {"hypotheses": [new], "findings": said}}]
-
-    model_server.answer_with(answer)
-    given = {"agent": None, "agent_command": None, "sandbox": None, "agent_program": str(agent.program)}
-    keys = lab.keys(**given, agent_model=agent.model, count=1 + len(rates), ideas_per_turn=1)
-    camp.start("--proposer", "agent", "--agent", "claude", **keys)
-    camp.until(lambda: asked_for and not camp.place.controlled)
-    assert not lab.journal("finding")
-    bench.ask("campaign", "resume", "--detach")
-    camp.until(lambda: camp.state().phase in ("ended", "paused") and not camp.place.controlled)
-    assert camp.state().attempted == 1 + len(rates), camp.said()
-    assert asked_for.count(asked_for[0]) == 1, "the turn outlived its controller, and its answer was taken"
-    assert not [turn for turn in lab.journal("turn") if turn.get("fault")]
-    told = {line["idea"]: line["text"] for line in lab.journal("finding")}
-    assert len(told) == len(lab.journal("finding")) >= 2, "each is found once"
-    values = {slug: camp.state().by_slug(slug).rows[0].metric_value for slug in told}
-    assert told == {slug: f"{slug} reached {values[slug]:.4g}. Another had 0.987." for slug in told}
-    page = (camp.place.path / "findings.md").read_text()
-    assert all(f"> {text}" in page for text in told.values())
-    assert f"- {asked_for[0][0]}: {told[asked_for[0][0]]}" in prompts[-1]
 
 
 RUIN = """A = 0.0
@@ -350,7 +302,7 @@ def test_a_night_in_which_three_gains_ruin_each_other(
         if "# Change the code" not in asked.text:
             told, ideas[:3] = ideas[:3], []
             return [{"json": {"hypotheses": told, "findings": []}}]
-        (mine,) = [edit for edit in edits.values() if f"{edit[0]}\n" in asked.text or f"{edit[0]}:" in asked.text]
+        (mine,) = [edit for edit in edits.values() if f"- what: {edit[0]}\n" in asked.text]
         return [{"read": "knobs.py"}, {"edit": {"path": "knobs.py", "old": mine[1], "new": mine[2]}}, {"text": "Done."}]
 
     model_server.answer_with(answer)

@@ -54,47 +54,20 @@ def test_a_usage_limit_is_waited_out(lab: Any) -> None:
     assert not state.research.jobs and state.research.usage.tokens == 480
 
 
-def test_who_is_not_logged_in_pauses_the_campaign(lab: Any) -> None:
+def test_who_is_not_logged_in_pauses_the_campaign_and_a_fix_loses_no_try(lab: Any) -> None:
     lab.act("propose", text="please log in", exit=77)
-    lab.propose(lab.idea("first"))
-    lab.act("edit", replace=BETTER)
-    lab.start(count=2)
-    state = lab.camp.phase("paused")
-    assert "command cannot be asked" in state.reason
-    assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
-    assert lab.camp.over().by_slug("first").status == "keep"
-
-
-def test_a_login_that_runs_out_in_a_fix_takes_no_try(lab: Any) -> None:
     lab.propose(lab.idea("typo"))
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")})
     lab.act("fix", text="please log in", exit=77)
     lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")})
     lab.start(count=2, max_fixes=1)
-    assert "cannot be asked" in lab.camp.phase("paused").reason
-    assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
+    for ideas in (1, 2):
+        state = lab.camp.phase("paused")
+        assert "command cannot be asked" in state.reason and len(state.ideas) == ideas
+        assert lab.camp.bench.ask("campaign", "resume", "--detach")["ok"]
+        lab.camp.until(lambda ideas=ideas: len(lab.journal("turn")) > 2 * ideas - 1)
     state = lab.camp.over()
     assert [row.status for row in state.by_slug("typo").rows] == ["crash", "keep"] and state.research.fixes == {2: 1}
-
-
-def test_a_session_that_is_gone_takes_no_try(lab: Any) -> None:
-    """A fix and a second question go on with a session; where that is gone, all is said again in a new one."""
-    gone = {"python": "sys.exit(f'No conversation found with session ID: {sys.argv[2]}')"}
-    new, cost = {"python": "assert sys.argv[2] == ''"}, {"cost": {"session": "s-1"}}
-    lab.act("propose", text="Lower the learning rate.", **cost)
-    lab.act("propose", **gone)
-    lab.propose(lab.idea("typo"), **new)
-    lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")}, **cost)
-    lab.act("fix", **gone)
-    lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.5")}, **new)
-    keys = lab.keys(count=2, max_fixes=1)
-    state = lab.run(**keys | {"agent_command": [*keys["agent_command"], "{session}"]})
-    assert [row.status for row in state.by_slug("typo").rows] == ["crash", "keep"] and state.research.fixes == {2: 1}
-    told = [(turn["role"], turn.get("fault")) for turn in lab.journal("turn")]
-    asked, edited = [("propose", None), ("propose", "session"), ("propose", None)], [("edit", None)]
-    assert told == [*asked, *edited, ("fix", "session"), ("fix", None)]
-    assert "# Your answer so far" in lab.asked(2), "it knows nothing of its first answer"
-    assert "the fix turn begins a new session, as its own cannot be resumed: No conversation found" in lab.camp.said()
 
 
 def test_prose_is_asked_again_twice_and_then_a_failed_turn(lab: Any) -> None:
@@ -173,17 +146,6 @@ def test_a_guard_is_mended_as_long_as_money_is_left(lab: Any) -> None:
     assert [turn["role"] for turn in lab.journal("turn")] == ["propose", "edit", "fix"]
 
 
-@pytest.mark.real
-def test_a_budget_that_is_spent_can_be_raised(lab: Any) -> None:
-    lab.propose(lab.idea("first"), cost={"usd": 2.0})
-    lab.act("edit", replace=BETTER)
-    state = lab.run(count=2, budget_usd=1.0)
-    assert "2.00 of 1 USD are spent" in state.reason and state.attempted == 1
-    assert lab.camp.bench.ask("campaign", "set", "budget_usd=5")["ok"]
-    state = lab.camp.over()
-    assert state.by_slug("first").status == "keep" and state.spec.rules.budget_usd == 5.0
-
-
 def test_a_deadline_ends_a_fix(lab: Any) -> None:
     lab.propose(lab.idea("typo"))
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")})
@@ -194,18 +156,6 @@ def test_a_deadline_ends_a_fix(lab: Any) -> None:
     state = lab.camp.over()
     assert [turn.get("fault") for turn in lab.journal("turn")] == [None, None, "stopped"]
     assert state.attempted == 2 and [row.status for row in state.by_slug("typo").rows] == ["crash"]
-    lab.camp.bench.until(lambda: not lab.camp.bench.carriers())
-
-
-def test_a_turn_ends_with_its_campaign(lab: Any) -> None:
-    lab.propose(lab.idea("first"))
-    lab.act("edit", python="time.sleep(600)")
-    lab.start(count=2)
-    lab.camp.until(lambda: lab.place.joinpath("used", "1").exists())
-    assert lab.camp.bench.ask("campaign", "stop")["ok"]
-    state = lab.camp.over()
-    assert [turn.get("fault") for turn in lab.journal("turn")] == [None, "stopped"]
-    assert state.reason == "stopped on request" and state.attempted == 1
     lab.camp.bench.until(lambda: not lab.camp.bench.carriers())
 
 
@@ -227,7 +177,7 @@ def test_pause_and_the_death_of_tmux_in_a_turn(lab: Any) -> None:
 
 @pytest.mark.waits
 def test_a_turn_that_runs_out_of_time_is_no_attempt_and_is_asked_once_more(lab: Any) -> None:
-    """Of an edit and of a fix; the others come before, and each turn is charged to the idea. Twice is a failure."""
+    """Of an edit and of a fix; each turn is charged to the idea. Twice is a failure."""
     slow = {"python": "time.sleep(600)", "cost": {"usd": 9.0}}
     lab.propose(*(lab.idea(name, title=word) for name, word in zip(("slow", "never", "quick"), WORDS, strict=False)))
     slowly, never, quick_one = WORDS[:3]
@@ -239,12 +189,10 @@ def test_a_turn_that_runs_out_of_time_is_no_attempt_and_is_asked_once_more(lab: 
     lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.4")})
     state = lab.run(count=4, max_fixes=1, ideas_per_turn=3, turn_timeout="8s")
     found = {idea.slug: [row.failure or row.status for row in idea.rows] for idea in state.ideas[1:]}
-    assert found == {"quick": ["keep"], "slow": ["program", "discard"], "never": ["researcher_failed"]}, lab.camp.said()
-    assert [line["slug"] for line in lab.journal("overran")] == ["slow", "never", "slow"]
-    assert [idea.slug for idea in state.ideas[1:]].index("quick") == 0, "the others are edited before"
+    assert found == {"slow": ["program", "keep"], "quick": ["discard"], "never": ["researcher_failed"]}, lab.camp.said()
     assert len(state.by_slug("slow").hypothesis.turns) == len(state.by_slug("never").hypothesis.turns) == 3
     assert state.research.fixes == {state.by_slug("slow").index: 1}
-    assert "ran out of time; it is asked once more" in lab.camp.said()
+    assert lab.camp.said().count("ran out of time; it is asked once more") == 3
 
 
 def test_the_same_code_in_other_words_again_and_again(lab: Any) -> None:
@@ -277,9 +225,9 @@ def test_a_run_whose_records_are_gone_is_not_mended(lab: Any) -> None:
     lab.propose(lab.idea("typo"))
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return nought.3")})
     from autoresearch.errors import ConflictError
-    from autoresearch.lab.agent_work import fix_job
+    from autoresearch.lab.agent_work import agent_jobs
 
-    with mock.patch.object(fix_job, "explained", side_effect=ConflictError("the records of it are gone")):
+    with mock.patch.object(agent_jobs, "explained", side_effect=ConflictError("the records of it are gone")):
         state = lab.run(count=2, max_fixes=2)
     assert [row.status for row in state.by_slug("typo").rows] == ["crash"] and state.research.fixes == {2: 2}
     assert [line["why"] for line in lab.journal("fix_failed")] == ["the records of it are gone"] * 2

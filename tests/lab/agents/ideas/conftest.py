@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,20 +48,3 @@ def matter_of() -> Callable[..., ProposeContext]:
         return gather(state, made.stand(state), builder, **given)
 
     return make
-
-
-@pytest.fixture
-def write_metrics() -> Callable[..., None]:
-    """Replaces the metrics of a run by these: name -> values by step."""
-
-    def write(made: Any, name: str, **series: list[float]) -> None:
-        import json
-
-        path = Path(made.place.path) / name / "metrics.jsonl"
-        n = max(len(values) for values in series.values())
-        with path.open("w", encoding="utf-8") as file:
-            for step in range(n):
-                data = {k.replace("__", "/"): v[step] for k, v in series.items() if step < len(v)}
-                file.write(json.dumps({"step": step, "data": data}) + "\n")
-
-    return write

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median, variance
 from unittest.mock import patch
@@ -22,19 +22,21 @@ from autoresearch.core.campaign import tip
 from autoresearch.core.campaign.state import CampaignState, Idea
 from autoresearch.core.controller.rules import stand_at
 from autoresearch.git_repo import checkout as repository
-from autoresearch.lab.agent_work import fix_job, propose_prompt
-from autoresearch.lab.agent_work.edit_prompt import edit_prompt
+from autoresearch.lab.agent_work import agent_jobs, propose_prompt
+from autoresearch.lab.agent_work.edit_prompt import background, edit_prompt
 from autoresearch.lab.agent_work.edit_workspace import workspace_for
 from autoresearch.lab.agent_work.propose_context import ProposeContext, gather
 from autoresearch.lab.agent_work.propose_prompt import brief
-from autoresearch.lab.agent_work.review import reviewed
+from autoresearch.lab.agent_work.question import reviewed
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.ideas.commit_builder import CommitBuilder
+from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import CampaignDir
 
 pytestmark = pytest.mark.system
 SAMPLE = Path(__file__).parents[3] / "samples" / "records" / "agent_campaign.tar.gz"
 GOLDEN = Path(__file__).parent / "golden"
+PYTHON = b"/opt/rl/bin/python"  # runs nothing here; one of this machine would move where a long sentence is cut
 MACHINE = [("machines", "gpu1 (15 runs; 16 CPUs, 128 GB of memory)"), ("packages", "numpy 2.4.1, torch 2.13.0")]
 ROLES = ("propose", "edit", "fix", "review")
 _NUMBER = re.compile(r"(?<![\w.@#/-])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w.]*\w)")
@@ -52,13 +54,12 @@ class Recorded:
     def matter(self) -> ProposeContext:
         workspace = workspace_for(self.builder, self.state.spec.research, lambda role: self.root / role)
         protection = workspace.protection
-        return gather(self.state, stand_at(self.state, 0.0), self.builder, protection.why_key, protection.why)
+        return gather(self.state, stand_at(self.state, 0.0), self.builder, protection)
 
     def prompt(self, role: str) -> str:
         """What a turn of this role is told, with the places of this machine named."""
         text = self._prompt(role)
-        for place, name in ((str(self.root), "@ROOT@"), (sys.executable, "@PYTHON@")):
-            text = text.replace(place, name)
+        text = text.replace(str(self.root), "@ROOT@")
         return re.sub(r"(?m)^(<<<(?:untrusted|end)) [0-9a-f]{8}", r"\1 @MARK@", text)  # it follows from the places
 
     def _prompt(self, role: str) -> str:
@@ -68,13 +69,17 @@ class Recorded:
         idea = self.state.by_slug("broken" if role == "fix" else "updates-4")
         assert idea is not None
         workspace = workspace_for(self.builder, self.state.spec.research, self._turn)
+        if role == "edit":
+            parent = self.state.by_slug(idea.parent)
+            assert parent is not None
+            workspace = replace(workspace, known=background(self.state, idea.hypothesis, parent))
         if role != "review":
-            return edit_prompt(workspace, idea.hypothesis, fix_job.explained(idea) if role == "fix" else None)
+            return edit_prompt(workspace, idea.hypothesis, agent_jobs.explained(idea) if role == "fix" else None)
         turns: list[Turn] = []
 
         def ask(turn: Turn) -> Answer:
             turns.append(turn)
-            return Answer(data={"verdict": "accept", "reasons": []})
+            return Answer('{"verdict": "accept", "reasons": []}')
 
         edit = Edit(idea.hypothesis.patches[0], idea.hypothesis.paths, ("reward.py:2 sets a number",))
         reviewed(workspace, idea.hypothesis, idea.parent_commit, edit, ask)
@@ -104,8 +109,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
             text = (
                 path.read_bytes().replace(b"@ROOT@", os.fsencode(root)).replace(b"@HOME@", os.fsencode(root / "home"))
             )
-            path.write_bytes(text.replace(b"@PYTHON@", os.fsencode(sys.executable)))
-    state = CampaignHistory(CampaignDir(place)).state()
+            path.write_bytes(text.replace(b"@PYTHON@", PYTHON))
+    campaign_dir = CampaignDir(place)
+    campaign_records.append(campaign_dir, "campaign", spec=json.loads(campaign_dir.spec.read_text()))
+    for line in (place / "history.jsonl").read_text().splitlines():  # its paths are those of this place only now
+        campaign_records.append(campaign_dir, **json.loads(line))
+    campaign_records.write_ledger(campaign_dir)
+    state = CampaignHistory(campaign_dir).state()
     checkout = repository.find(root / "repo")
     assert checkout is not None
     return Recorded(root, state, CommitBuilder.of(state.spec, checkout))

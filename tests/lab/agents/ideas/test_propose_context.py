@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from autoresearch.core.run.extra_paths import ExtraPath, Way
+from autoresearch.lab.agent_work.artifacts import gpus_here
 from autoresearch.lab.agent_work.propose_context import ProposeContext
 from autoresearch.lab.agent_work.propose_prompt import brief
 
@@ -23,7 +28,6 @@ def test_what_is_read(lived: Any, matter_of: Build) -> None:
     assert (matter.trainer, matter.command) == ("generic", "python train.py --config recipe.yaml")
     assert [run for run, _ in matter.seen] == ["best-000004", "baseline-000003"]
     assert matter.metrics == {"task_pass_rate@1"}
-    assert [(one.kind, one.slugs) for one in matter.failures] == [("memory", ("oom",))]
     assert matter.stand.sentence.startswith("10/12")
 
 
@@ -34,11 +38,11 @@ def test_what_a_failed_run_said_is_its_proving_line(lived: Any, matter_of: Build
     row = lived.run("oom-2", None, "crash", failure="memory")
     place = lived.place.path / "oom-2-1"
     (place / "exit.json").write_text(json.dumps(EXIT))
-    done = {"verdict": "crash", "failure": "memory", "failure_line": "CUDA out of memory. Tried", "results": "x"}
+    done = {"row": asdict(row), "failure_line": "CUDA out of memory. Tried", "results": "x"}
     (place / "collected.json").write_text(json.dumps(done))
-    (one,) = matter_of(lived).failures
-    assert one.slugs == ("oom", "oom-2") and row.run_dir == str(place)
-    assert one.line == "CUDA out of memory. Tried"
+    assert row.run_dir == str(place)
+    text = brief(matter_of(lived), 1)
+    assert "\noom-2 | lr-up | Thrice the batch | crashed | - | memory: CUDA out of memory. Tried\n" in text
 
 
 EXIT = {
@@ -63,6 +67,26 @@ def test_diffs_are_of_the_code_that_new_ideas_build_on(campaign: Callable[..., A
     matter = matter_of(made)
     assert list(matter.diffs) == ["code-0", "code-1", "code-2"]
     assert any(text.startswith("+print('code-2") for _, text in matter.diffs["code-2"].lines)
+
+
+def test_what_the_machine_and_the_data_are(
+    campaign: Callable[..., Any], matter_of: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi = tmp_path / "nvidia-smi"
+    rows = "\n".join(f"{n}, GPU-{n}, NVIDIA H200, 143771, 5" for n in range(2))
+    smi.write_text(f"#!/bin/sh\necho '{rows}'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    gpus_here.cache_clear()
+    made = campaign(gpus_per_run=1, shown=(ExtraPath("data", Way.LINK, True, 1_200_000_000),))
+    (made.root / "eval.csv").write_text("x" * 200_000)
+    made.git("add", "-A")
+    made.git("commit", "-qm", "data")
+    made.spec = replace(made.spec, base_commit=made.git("rev-parse", "HEAD"))
+    text = brief(matter_of(made), 1)
+    assert "The GPUs of this machine: 2 of NVIDIA H200 with 140 GiB." in text
+    assert "Its data, beside the code: data/ (1.2 GB), eval.csv (0.2 MB)." in text
+    gpus_here.cache_clear()
 
 
 def test_what_is_gone_is_left_out(lived: Any, matter_of: Build) -> None:

@@ -26,9 +26,10 @@ from autoresearch.core.run.targets import Kind, Target
 from autoresearch.core.run.trainer import Source, SourceFormat
 from autoresearch.launchers.shared import ANSWER_S, SharedFiles
 from autoresearch.records import journal, order_file, recorded_run
+from autoresearch.records.hostile import write_atomically
 from autoresearch.records.order_file import Order
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import RunDir, write_atomically
+from autoresearch.records.rundir import RunDir
 from tests.specs import run_spec
 
 TRAINER = """
@@ -195,7 +196,7 @@ def yard(tmp_path: Path) -> Yard:
         sources=(Source(SourceFormat.JSONL, str(result_dir / "metrics/metrics.jsonl")),),
     )
     root = tmp_path / "there" / "data"
-    place = Target("gpu1", Kind.SSH, 1, {"root": str(root), "min_free_gb": 0.001})
+    place = Target("gpu1", Kind.SSH, 1, {"root": str(root)})
     environment = {"HOME": str(tmp_path / "here"), "PATH": "/nowhere", "TOKEN": "t0p", "PYTHONPATH": f"{repo}:{repo}/x"}
     one = Yard(tmp_path, repo, OtherHost(tmp_path / "there" / "home"), place, spec, environment)
     one.git("init", "-q")

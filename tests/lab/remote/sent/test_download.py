@@ -23,9 +23,9 @@ from autoresearch.lab.remote_files import download, remote_host
 from autoresearch.lab.remote_files.download import gather
 from autoresearch.launchers import shared
 from autoresearch.records import order_file
+from autoresearch.records.files import read_json
 from autoresearch.records.index import Index
 from autoresearch.records.recorded_run import RecordedRun
-from autoresearch.records.rundir import read_json
 
 pytestmark = pytest.mark.system
 
@@ -58,13 +58,12 @@ FILES = {
     "empty": b"",
     "eval/one.json": SAME,
     "eval/two.json": SAME,
-    "checkpoint-10/model.safetensors": b"w" * 1000,
+    "checkpoint-10/model.safetensors": b"w" * (5 << 20),
     "checkpoint-10/trainer_state.json": b"{}",
     "plots/a b.png": b"\x00\xff",
 }
 CAME = ["big.bin.log", "checkpoint-10/trainer_state.json", "empty", "eval/one.json", "eval/two.json"]
 CAME += ["metrics/metrics.jsonl", "plots/a b.png"]
-ALWAYS = ["checkpoint-10/trainer_state.json", "metrics/metrics.jsonl"]
 
 
 def names(place: str) -> list[str]:
@@ -76,7 +75,12 @@ def gathered(yard: Any, order: Any, **options: Any) -> bool:
     return gather(RecordedRun(yard.rundir, yard.spec), order, yard.reach, **options)
 
 
-def test_results_come_back_and_weights_stay_there(yard: Any) -> None:
+@pytest.fixture(autouse=True)
+def _of_up_to_4_mb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "LARGEST", 4 << 20)
+
+
+def test_results_come_back_and_what_is_large_stays_there(yard: Any) -> None:
     order = left_there(yard, **FILES)
     environment = Path(order.directory, "environment")
     assert environment.exists() and gathered(yard, order)
@@ -85,17 +89,20 @@ def test_results_come_back_and_weights_stay_there(yard: Any) -> None:
     for name in CAME:
         assert Path(yard.spec.result_dir, name).read_bytes() == FILES[name]
     weights = f"{order.paths[yard.spec.result_dir]}/checkpoint-10/model.safetensors"
-    assert f"left on gpu1: {weights} (0.0 MB)" in yard.said()
+    assert f"left on gpu1: {weights} (5.2 MB)" in yard.said()
     assert "copied from gpu1: 7 files, 5.2 MB" in yard.said()
     assert not list(Path(order.code).parent.glob("*.run")), "its code directory may be another run's now"
-    calls = len(yard.reach.calls)
-    assert gathered(yard, order) and len(yard.reach.calls) == calls, "done is done"
+    assert gathered(yard, order) and yard.said().count("copied from gpu1") == 1, "a second copy is no other"
 
 
 @pytest.mark.parametrize(
     ("options", "stays", "comes"),
     [
-        ({"collect": ["checkpoint-10/*"]}, set(CAME) - set(ALWAYS), ["checkpoint-10/model.safetensors", *ALWAYS]),
+        (
+            {"collect": ["checkpoint-10/*"]},
+            {name for name in CAME if not name.startswith(("checkpoint", "metrics"))},
+            ["checkpoint-10/model.safetensors", "checkpoint-10/trainer_state.json", "metrics/metrics.jsonl"],
+        ),
         ({"collect_max_gb": 0.0025}, {"big.bin.log"}, [name for name in CAME if name != "big.bin.log"]),
     ],
 )
@@ -105,6 +112,17 @@ def test_what_is_collected_can_be_said(yard: Any, options: Any, stays: set[str],
     assert gathered(yard, order)
     assert names(yard.spec.result_dir) == comes, "files of metrics always come"
     assert all(f"left on gpu1: {order.paths[yard.spec.result_dir]}/{name}" in yard.said() for name in stays)
+
+
+def test_metrics_come_however_large_they_are(yard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "LARGEST", 10)
+    pairs = ((SourceFormat.JSONL, "m.jsonl"), (SourceFormat.TENSORBOARD, "tb"))
+    sources = tuple(Source(kind, f"{yard.spec.result_dir}/{name}") for kind, name in pairs)
+    yard.spec = replace(yard.spec, sources=sources)
+    large = dict.fromkeys(("m.jsonl", "other.jsonl", "tb/events.out.tfevents.1", "tb/model.pt"), b"x" * 100)
+    order = left_there(yard, **large)
+    assert gathered(yard, order)
+    assert names(yard.spec.result_dir) == ["m.jsonl", "tb/events.out.tfevents.1"]
 
 
 def test_a_stream_that_is_cut_is_fetched_again_as_a_whole(yard: Any) -> None:
@@ -172,20 +190,6 @@ def test_a_link_of_ours_leads_no_file_from_there_out_of_the_results(yard: Any) -
     Path(yard.spec.result_dir, "evil").symlink_to(outside)
     assert gathered(yard, order)
     assert Path(yard.spec.result_dir, "fine").exists() and not list(outside.iterdir())
-
-
-def test_metrics_beside_the_results_come_back_and_move_nothing_of_ours(yard: Any) -> None:
-    source = yard.repo / "outputs/m.jsonl"
-    source.parent.mkdir()
-    source.write_text("mine\n")
-    yard.spec = replace(yard.spec, sources=(Source(SourceFormat.JSONL, str(source)),))
-    order = left_there(yard)
-    there = Path(order.code, "outputs/m.jsonl")
-    there.parent.mkdir(exist_ok=True)
-    there.write_text("theirs\n")
-    assert gathered(yard, order)
-    assert source.read_text() == "theirs\n"
-    assert source.with_name(f"m.jsonl.before-{yard.spec.run}").read_text() == "mine\n"
 
 
 def test_a_host_that_was_emptied_is_told_of(yard: Any) -> None:

@@ -18,7 +18,6 @@ from autoresearch.core.run.swarm import Swarm
 from autoresearch.git_repo import checkout as repository
 from autoresearch.git_repo.worktrees import slot
 from autoresearch.lab.remote_files.remote_host import InterpreterSearch
-from autoresearch.runner import remote_files
 
 Record = Callable[[Any], dict[str, Any]]
 
@@ -53,11 +52,37 @@ def test_code_recipe_words_and_environment_lie_there_with_far_paths(yard: Any, f
 
 
 @pytest.mark.system
+@pytest.mark.parametrize(
+    ("options", "slots", "asked", "leased"),
+    [
+        ({}, 1, 0, ([], 0)),
+        ({}, 1, 2, (["all"], 2)),
+        ({"gpus": "none"}, 1, 0, ([], 0)),
+        ({"gpus": "all"}, 1, 0, (["all"], 0)),
+        ({"gpus": "all"}, 4, 0, (["all"], 1)),
+        ({"gpus": "all", "gpus_per_run": 0}, 4, 0, ([], 0)),
+        ({"gpus": "0,1", "gpus_per_run": 2}, 1, 2, (["0", "1"], 2)),
+        ({"gpus": [1]}, 1, 0, (["1"], 0)),
+        ({"gpus": 2}, 1, 0, (["all"], 0)),  # at most two, `gpu_most`
+        ({"gpus": "GPU-Ab"}, 1, 0, (["GPU-Ab"], 0)),
+    ],
+)
+def test_which_gpus_its_runner_may_lease_there(
+    yard: Any, far_record: Record, options: dict[str, Any], slots: int, asked: int, leased: tuple[list[str], int]
+) -> None:
+    yard.place = replace(yard.place, slots=slots, options={**yard.place.options, **options})
+    order, _ = yard.ship(replace(yard.order(), gpus=asked))
+    found = far_record(order)
+    assert (found["gpus"], found["gpu_count"]) == leased
+
+
+@pytest.mark.system
 def test_the_same_code_is_not_sent_twice_and_what_went_away_goes_there_too(yard: Any) -> None:
     order, _ = yard.ship()
     code = Path(order.paths[str(yard.repo)])
     Path(order.directory, "exit.json").write_text("{}")  # it is over
     (code / "made_by_the_run").write_text("x")
+    (code / "train.py").write_text("x" * (code / "train.py").stat().st_size)
     (code / ".venv").mkdir()
     (yard.repo / "yaml_free.py").unlink()
     (yard.repo / "new").mkdir()
@@ -67,6 +92,7 @@ def test_the_same_code_is_not_sent_twice_and_what_went_away_goes_there_too(yard:
     again, _ = yard.ship()
     assert again.paths[str(yard.repo)] == str(code)
     assert files_below(str(code)) == [".gitignore", "link", "new/one.py", "recipe.yaml", "run.sh", "train.py"]
+    assert (code / "train.py").read_text() == (yard.repo / "train.py").read_text()
     assert (code / ".venv").is_dir(), "an environment that was made there outlives the code"
 
 
@@ -113,47 +139,10 @@ def test_a_recipe_outside_of_the_code_goes_along(yard: Any, far_record: Record) 
 
 
 @pytest.mark.system
-def test_an_input_that_is_only_here_is_refused_by_name(yard: Any) -> None:
-    data = yard.root / "here/data.parquet"
-    data.write_text("")
-    hidden = _without(yard, data)
-    with pytest.raises(Declined, match=f"command names {data}, which is not there on gpu1") as no:
-        hidden.ship(hidden.order(command=f"python train.py --data {data}"))
-    assert no.value.code == "path_not_there" and "paths:" in no.value.hint
-
-
-@pytest.mark.system
-def test_a_directory_that_is_only_here_is_told_of(yard: Any) -> None:
-    data = yard.root / "here/somewhere"
-    data.mkdir()
-    hidden = _without(yard, data)
-    hidden.ship(hidden.order(command=f"python train.py --out {data}"))
-    assert f"command names {data}, which is here and not on gpu1" in yard.said()
-
-
-@pytest.mark.system
 def test_paths_of_the_place_are_mapped(yard: Any, far_record: Record) -> None:
     yard.place = replace(yard.place, options={**yard.place.options, "paths": {"/data": "/mnt/sets"}})
     order, _ = yard.ship(yard.order(command="python train.py /data/x /database"))
     assert far_record(order)["command"] == "python train.py /mnt/sets/x /database"
-
-
-def _without(yard: Any, path: Path) -> Any:
-    """The same yard, with a host that does not have a path."""
-    asked = yard.reach.call
-
-    def call(op: str, **more: Any) -> Any:
-        if op != "survey":
-            return asked(op, **more)
-        moved = path.with_name("elsewhere")
-        path.rename(moved)
-        try:
-            return asked(op, **more)
-        finally:
-            moved.rename(path)
-
-    yard.reach.call = call
-    return yard
 
 
 @pytest.mark.system
@@ -176,7 +165,6 @@ NO_PYTHON = {"interpreter": "/nowhere/bin/python"}
     ("options", "spec", "says", "hint"),
     [
         ({}, NO_PYTHON, "interpreter /nowhere/bin/python is not there, and its copy of the code has no", "venv"),
-        ({"min_free_gb": 1e9}, {}, r"GB free, and 1e\+09 GB is the least", "root:"),
         ({"root": "/proc/here"}, {}, "/proc/here", ""),
         ({}, {"swarm": Swarm()}, "swarm mode", "--launcher local"),
         ({}, {"commit": "", "no_snapshot": "the disk was full"}, "has no commit: the disk was full", ""),
@@ -264,24 +252,3 @@ def test_what_was_started_already_is_left_as_it_is(yard: Any) -> None:
     assert (again, same) == (order, job)
     assert (Path(order.code) / "made_by_the_run").exists()
     assert not Path(order.directory, "environment").exists(), "its Runner has taken it"
-
-
-@pytest.mark.system
-def test_a_file_that_was_changed_over_there_is_sent_again(yard: Any) -> None:
-    order, _ = yard.ship()
-    Path(order.code, "train.py").write_text("x" * len(Path(order.code, "train.py").read_bytes()))
-    yard.ship(order)
-    assert Path(order.code, "train.py").read_text() == (yard.repo / "train.py").read_text()
-
-
-@pytest.mark.parametrize("big", [True, False])
-def test_the_default_root_is_on_the_big_volume_else_in_the_home(
-    big: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    volume, home = tmp_path / "ephemeral", tmp_path / "home"
-    if big:
-        volume.mkdir()
-    monkeypatch.setattr(remote_files, "BIG_VOLUME", str(volume))
-    monkeypatch.setenv("HOME", str(home))
-    assert remote_files._root("") == str(volume / "autoresearch" if big else home / ".cache/autoresearch")
-    assert remote_files._root("~/mine") == str(home / "mine")
