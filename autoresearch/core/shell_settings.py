@@ -74,16 +74,16 @@ def joins_values(text: str) -> bool:
 
 def with_value(text: str, key: str, value: object) -> str:
     """The text with this setting changed in the last command that has it; "" if none has it, or it cannot be."""
-    holders = [one for one in listed(text) if plain_key(one.key) == plain_key(key)]
+    every = listed(text)
+    holders = [one for one in every if plain_key(one.key) == plain_key(key)]
+    ours = {one.key for one in every for holder in holders if holder.flag in (one.flag, *one.values)}  # `--set`, too
     changed = text
     for one in reversed([one for one in holders if one.command == holders[-1].command]):
         start, stop, new = _replacement(one, value)
         changed = f"{changed[:start]}{new}{changed[stop:]}"
-    after, before = settings_in(changed), settings_in(text)
-    ours = holders[0].key if holders else ""
-    heard = after.pop(ours, None)
+    heard = settings_in(changed).get(holders[0].key) if holders else None
     sound = (heard or None) == (value or None) or str(heard) == str(value) or heard == value_of(shown(value))
-    before.pop(ours, None)
+    after, before = ({k: v for k, v in settings_in(one).items() if k not in ours} for one in (changed, text))
     return changed if holders and sound and after == before else ""
 
 
@@ -129,10 +129,7 @@ def _commands(text: str) -> list[Sequence[ShellWord]]:
 
 
 def _settings(words: Sequence[ShellWord], command: int) -> Iterator[Setting]:
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
+    for at, word in enumerate(words, 1):  # a flag's value, too: `--set lr=0.1` sets lr
         flag, hydra = _FLAG.fullmatch(word.text), _HYDRA.fullmatch(word.text)
         if flag is not None:
             key = flag["long"] or flag["short"]
@@ -140,9 +137,8 @@ def _settings(words: Sequence[ShellWord], command: int) -> Iterator[Setting]:
                 yield Setting(key, word, (), word.text[: -len(flag["value"]) or None], command)
                 continue
             values: list[ShellWord] = []
-            while at < len(words) and _goes_on(words[at].text, values):
-                values.append(words[at])
-                at += 1
+            while (stop := at + len(values)) < len(words) and _goes_on(words[stop].text, values):
+                values.append(words[stop])
             yield Setting(key, word, values, "", command)
         elif hydra is not None:
             yield Setting(hydra["key"], word, (), hydra["prefix"], command)
@@ -161,10 +157,8 @@ def _replacement(one: Setting, value: object) -> tuple[int, int, str]:
     if one.prefix:
         return one.flag.start, one.flag.stop, shlex.quote(one.prefix + shown(_as_before(one, value)))
     start, stop = one.flag.stop, (one.values[-1] if one.values else one.flag).stop
-    if not one.values and (value is False or value is None):
-        return one.flag.start, stop, ""
-    if not one.values and value is True:
-        return stop, stop, ""
+    if not one.values and (value is None or isinstance(value, bool)):
+        return (stop if value else one.flag.start), stop, ""
     items = value if isinstance(value, list | tuple) else [value]
     return start, stop, " " + shlex.join(as_word(_as_before(one, item)) for item in items)
 

@@ -58,6 +58,8 @@ GENERIC = registry.by_name("generic")
 PLACES = [  # command, key, value -> command
     ("python t.py --lr 0.1 --batch-size=32 2>&1 | tee log", "batch_size", 64, "--batch-size=64 2>&1 | tee log"),
     ("uv run t.py optim.lr=0.1 +x=2", "optim.lr", 0.2, "uv run t.py optim.lr=0.2 +x=2"),
+    ("python -m t fit --set lr=0.1 --set x=2", "lr", 0.2, "fit --set lr=0.2 --set x=2"),
+    ("python t.py --cfg-options optim.lr=0.1 x=2", "x", 3, "--cfg-options optim.lr=0.1 x=3"),
     ("bash -c 'python t.py --lr 0.1 --x 1' && echo '--lr 3'", "lr", 0.2, "t.py --lr 0.2 --x 1' && echo '--lr 3'"),
     ("mkdir -p --mode 7 x; torchrun --nproc 8 t.py \\\n  --lr $LR # --lr 9", "lr", 1, "  --lr 1 # --lr 9"),
     ("python t.py --layers 64 64 --lr 0.1", "layers", [1, 2, 3], "python t.py --layers 1 2 3 --lr 0.1"),

@@ -16,6 +16,7 @@ from autoresearch.errors import EnvironmentUnusable
 from autoresearch.git_repo.checkout import Checkout, find
 from autoresearch.lab.campaign_setup.shown_to_runs import not_sent
 from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_to_show, shown_words
+from autoresearch.runner.masking import mask_text
 
 pytestmark = pytest.mark.system
 
@@ -56,6 +57,8 @@ def test_everything_but_outputs_caches_and_records(checkout: Checkout) -> None:
     assert ways(checkout) == USUAL
     words = shown_words(paths_to_show(checkout, (), ShowRules(own=("reports",))))
     assert words == "data/ (60.0 MB), .venv/, vendor/, .env, src/fast.so; left out as outputs: runs/, wandb/"
+    words = shown_words(paths_to_show(checkout, (), ShowRules(own=("reports",), edited=True)))
+    assert mask_text(words) == words and words.endswith("left out as secret files: .env")
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,12 @@ DIRECTIONS: Mapping[str, str] = {  # other words for them
 _STEPS = {**dict.fromkeys(("any", "step", "metric", "auto"), ""), **dict.fromkeys(("kl_loss", "kl loss"), "kl")}
 
 
+def directed(metric: str, direction: str = "") -> tuple[str, str]:
+    """The metric and its direction, which may stand behind it where nothing else says it: `latency_ms min`."""
+    match = re.fullmatch(r"(.*[^\s,]),?\s+(min(?:imi[sz]e)?|max(?:imi[sz]e)?)", metric.strip())
+    return (match[1], f"{match[2][:3]}imize") if match and not direction else (metric.strip(), direction)
+
+
 def _text(name: str, meaning: str, field: str = "") -> Key:
     return Key(name, ValueType.TEXT, "", meaning, spec_field=field)
 

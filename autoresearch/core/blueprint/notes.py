@@ -24,7 +24,7 @@ from autoresearch.core.blueprint.document import (
     without_indent,
 )
 from autoresearch.core.blueprint.finding import Finding, error, warning
-from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, Notes, note_key
+from autoresearch.core.blueprint.model import BY_NAME, LIST_KEYS, NOTE_KEYS, SWARM, TEXT_KEYS, Notes, directed, note_key
 from autoresearch.core.keys import Key, ValueType, same_thing
 from autoresearch.core.metrics.constraint import parse_constraint
 from autoresearch.core.metrics.objective import ExpressionError, near_miss, parse
@@ -38,7 +38,6 @@ _FORMATS = {source_format.value: source_format for source_format in SourceFormat
 _NAME = later(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SEED = later(r"\d{1,9}|--?[A-Za-z][\w.-]*|\$[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[\w-]+)*|")
 _RETRIES = later(r"([1-9]\d{0,5})\s*(?:times\s*)?(?:in|within|/)\s*(.+)\Z")
-_DIRECTED = later(r"(?P<metric>.*[^\s,]),?\s+(?P<direction>min(?:imi[sz]e)?|max(?:imi[sz]e)?)")
 _BULLET = later(r"\s*[-*+]\s+(.*\S.*)$")
 _PROSE = ("resume", "seed")  # these keys are words of prose, too
 _ONE_A_LINE = ("include", "exclude", "hide", "writable")
@@ -182,11 +181,12 @@ def notes_of(note_values: Mapping[str, Sequence[NoteValue]], text: str = "") -> 
 
 def _with_direction(note_values: Mapping[str, Sequence[NoteValue]]) -> Mapping[str, Sequence[NoteValue]]:
     """The notes, where a direction may stand behind the metric: `metric: latency_ms min`."""
-    metric = next(iter(note_values.get("metric", ())), None)
-    match = _DIRECTED.fullmatch(_plain(metric.text)) if metric and "direction" not in note_values else None
-    if metric is None or match is None:
+    given = note_values.get("metric", ())
+    metric, direction = directed(_plain(given[0].text) if given else "")
+    if not direction or "direction" in note_values:
         return note_values
-    return {**note_values, **{key: [replace(metric, text=_scalar(match[key]))] for key in ("metric", "direction")}}
+    both = {"metric": _scalar(metric), "direction": direction}
+    return {**note_values, **{key: [replace(given[0], text=text)] for key, text in both.items()}}
 
 
 def _plain(text: str) -> str:

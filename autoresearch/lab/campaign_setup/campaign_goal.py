@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
+from autoresearch.core.blueprint.model import directed
 from autoresearch.core.campaign.spec import CampaignSpec, Rules, parse_target
 from autoresearch.core.metrics.constraint import MEMORY, parsed
 from autoresearch.core.metrics.objective import Direction, ExpressionError, Objective, steadier, usual_direction
@@ -59,22 +60,22 @@ def objective_of(setup: CampaignSetup) -> Objective:
     """
     notes, trainer, sources = setup.blueprint.notes, setup.trainer_settings.trainer, setup.sources
     usual = trainer.objective(setup.trainer_settings.whole)
-    own = setup.file["metric"].strip()
+    own, given = directed(setup.file["metric"], setup.file["direction"])
     name = own or notes.metric or (usual.metric if usual else "")
     metric = registry.server(trainer).recorded_metric(name, notes)
     if not metric:
         metric, sources["metric"] = _printed_metric(setup)
         if not metric:
             del sources["metric"]
-            return Objective("", Direction(setup.file["direction"] or notes.direction))
+            return Objective("", Direction(given or notes.direction))
     elif not own:
         sources["metric"] = "blueprint" if notes.metric else f"trainer {trainer.name}"
     try:
         direction = usual_direction(metric, usual)
     except ExpressionError as error:
         raise UsageError(f"the metric {error}", code="bad_metric") from None
-    if setup.file["direction"]:
-        return Objective(metric, Direction(setup.file["direction"]))
+    if given:
+        return Objective(metric, Direction(given))
     if notes.direction and name == notes.metric:
         sources["direction"] = "blueprint"
         return Objective(metric, Direction(notes.direction))
@@ -129,7 +130,6 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
         return steadier(likely[0].name, readings) or likely[0].name, f"none was named; run {run} printed it"
     if not (printed or setup.file["prove"] or setup.file["target"]):
         return "", ""
-    start = f"autoresearch run {shlex.quote(str(resolved.path))}"
     seen = f"{run} printed {', '.join(printed[:8])}" if printed else "no run of this blueprint has printed one yet"
     raise InputMissing(
         f"which number counts? none is named; {seen}",
@@ -138,7 +138,7 @@ def _printed_metric(setup: CampaignSetup) -> tuple[str, str]:
         missing="metric",
         add=f"- metric: {next(iter([one.name for one in likely] or printed), 'NAME')}",
         add_to=str(resolved.path),
-        fix=f"autoresearch metrics {run}" if printed else start,
+        fix=f"autoresearch metrics {run}" if printed else f"autoresearch run {shlex.quote(str(resolved.path))}",
         code="no_metric",
     )
 

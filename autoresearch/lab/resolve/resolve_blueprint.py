@@ -16,7 +16,7 @@ from pathlib import Path
 from autoresearch.core.blueprint.document import MAX_BYTES, NEW_BLUEPRINT
 from autoresearch.core.blueprint.finding import Finding, Severity, error, errors, warning
 from autoresearch.core.blueprint.lint import RECORDS, lint_blueprint, lint_recipe
-from autoresearch.core.blueprint.model import Blueprint
+from autoresearch.core.blueprint.model import Blueprint, directed
 from autoresearch.core.blueprint.parser import BlueprintInvalid, parse_blueprint
 from autoresearch.core.shell import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
@@ -63,7 +63,7 @@ class BlueprintFile:
 
     def with_objective(self, metric: str, direction: str) -> BlueprintFile:
         """The same with what a command line says of the objective; "": as the blueprint has it."""
-        notes = self.blueprint.notes
+        notes, (metric, direction) = self.blueprint.notes, directed(metric, direction)
         direction = direction or ("" if metric and metric != notes.metric else notes.direction)
         notes = replace(notes, metric=metric or notes.metric, direction=direction)
         return replace(self, blueprint=replace(self.blueprint, notes=notes))

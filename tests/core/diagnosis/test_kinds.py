@@ -41,6 +41,8 @@ diverged   Exception: Current loss scale already at minimum - cannot decrease sc
 cancelled  KeyboardInterrupt
 program    FAILED tests/test_knobs.py::test_the_score[0.5] - assert 2.3 <= 1.0
 program    ERROR tests/test_c.py - SyntaxError: invalid syntax
+program    ./launch.sh: line 5: .env: No such file or directory
+program    scripts/run.sh: line 3: DATA_DIR: unbound variable
 program    thread 'main' panicked at 'index out of bounds', src/main.rs:5:3
 """
 PAIRS = [tuple(line.split(maxsplit=1)) for line in TEXTS.strip().splitlines()]

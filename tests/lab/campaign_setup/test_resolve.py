@@ -41,6 +41,7 @@ LAUNCH = LaunchSettings(GENERIC, None, "python train.py")
         ("generic", NOTES, {"direction": "minimize"}, "val/acc", "minimize", {"metric": "blueprint"}),
         ("generic", NOTES, {"metric": "loss"}, "loss", "minimize", {"direction": "the metric's name"}),
         ("generic", NOTES, {"metric": "x", "direction": "minimize"}, "x", "minimize", {}),
+        ("generic", NOTES, {"metric": "last(x) min"}, "last(x)", "minimize", {}),
         ("tinygrpo", {}, {}, "task_pass_rate@1", "maximize",
          {"metric": "trainer tinygrpo", "direction": "trainer tinygrpo"}),
     ],
