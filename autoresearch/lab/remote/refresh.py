@@ -154,13 +154,13 @@ class Refresher:
             return None
         fd = os.open(rundir.looked, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         locks.callback(os.close, fd)
-        now = self.parts.clock()
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if now - os.fstat(fd).st_mtime > HELD_S:
+            if self.parts.clock() - os.fstat(fd).st_mtime > HELD_S:
                 rundir.looked.unlink(missing_ok=True)  # the next look makes another one
             return None
+        now = self.parts.clock()  # not before: a look that ended in between would be younger
         known, last = order_file.observed(rundir), os.fstat(fd).st_mtime
         answered = known is not None and (patient or known.state != RunState.UNREACHABLE.value)
         if rundir.exit_record.exists() or (answered and 0 <= now - last < within_s):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from autoresearch.lab.remote import refresh as refresh_module
 from autoresearch.lab.remote.refresh import Refresher, kept_fresh, refresh
 from autoresearch.records import order_file
 from autoresearch.records.order_file import request_stop
+from tests.waiting import PATIENCE_S
 
 POINTS = (
     "refresh.submitting",
@@ -65,7 +67,7 @@ def test_killed_anywhere_the_next_one_finds_exactly_one_job(ground: Any, point: 
 def test_a_job_that_is_over_before_it_was_noted_is_not_started_again(ground: Any, eventually: Any) -> None:
     rundir = ground.order("exit 0")
     ground.killed_at("refresh.submitted")
-    eventually(lambda: ground.far(rundir))
+    eventually(lambda: ground.far(rundir) and not ground.jobs.lives("1"))
     ground.jobs.purge("1")  # and its launcher has forgotten it: another one is submitted, whose Runner refuses
     end = ground.ended(rundir)
     assert end.ending == "finished" and ground.starts(rundir) == 1
@@ -165,8 +167,8 @@ def test_clocks_that_differ_by_an_hour(ground: Any) -> None:
 
     assert all(abs(event.t - time.time()) < 600 for event in events.read(rundir.events)[0])
     text = (ground.root / "results" / rundir.path.name / "experiment_log.md").read_text()
-    hour = time.strftime("%Y-%m-%d %H", time.gmtime(far["ended"]))
-    assert "the trainer exited with 0" in text and hour not in text
+    minute = time.strftime("%Y-%m-%d %H:%M", time.gmtime(far["ended"]))
+    assert "the trainer exited with 0" in text and minute not in text
 
 
 @pytest.mark.system
@@ -272,14 +274,33 @@ def test_the_trouble_of_one_run_is_not_the_others(ground: Any) -> None:
 def test_ten_looks_at_once_ask_once_and_for_all_runs(ground: Any) -> None:
     rundirs = [ground.order("sleep 300") for _ in range(5)]
     ground.until(lambda: all(map(ground.starts, rundirs)))
-    ground.ahead_s += 60
+    now = ground.wall() + 60
+    ground.wall = lambda: now  # what was looked at within a second is not looked at again
     polls, looks = len(ground.jobs.calls("poll")), len(ground.jobs.calls("look"))
-    threads = [threading.Thread(target=refresh, args=(rundirs, ground.parts())) for _ in range(10)]
+    look = functools.partial(refresh, rundirs, ground.parts(), at_most_s=PATIENCE_S)
+    threads = [threading.Thread(target=look) for _ in range(10)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert ground.jobs.calls("poll")[polls:] == ["poll 5"] and ground.jobs.calls("look")[looks:] == ["look 5"]
+
+
+@pytest.mark.system
+def test_who_is_overtaken_by_the_look_of_another_makes_none(ground: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rundir, real = ground.order("sleep 300"), fcntl.flock
+    ground.look()
+    looks = len(ground.jobs.calls("look"))
+
+    def overtaken(fd: int, how: int) -> None:
+        if os.path.samestat(os.fstat(fd), rundir.looked.stat()):
+            monkeypatch.undo()
+            ground.look()
+        real(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", overtaken)
+    Refresher(ground.parts()).look([rundir], within_s=600.0)
+    assert len(ground.jobs.calls("look")) == looks + 1
 
 
 @pytest.mark.system
