@@ -130,7 +130,7 @@ def browser(profile: Path) -> Iterator[Browser]:
             with contextlib.suppress(AssertionError, OSError):
                 one._session = ""
                 one._call("Browser.close")
-            process.wait(20)
+            process.wait(300)
         finally:
             process.kill()
             os.close(ours_out)

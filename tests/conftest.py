@@ -190,14 +190,14 @@ class Home:
             "AUTORESEARCH_GPU_LEASES": str(self.path / "gpu"),
             "MPLCONFIGDIR": str(self.path.with_name("fonts")),  # of all tests: each new one lists every font again
         }
-        self.before = self._stamps()
+        self.before = self._files()
 
-    def _stamps(self) -> tuple[int, ...]:
-        paths = (self.path, self.path / "gitconfig")
-        return tuple(os.stat(path).st_mtime_ns for path in paths if os.path.exists(path))
+    def _files(self) -> dict[str, int]:
+        """Names and times: a directory that is written to within a tick of the clock has the same time as before."""
+        return {file.name: file.stat(follow_symlinks=False).st_mtime_ns for file in os.scandir(self.path)}
 
     def leave(self) -> None:
-        if self._stamps() == self.before:
+        if self._files() == self.before:
             self.spare.append(self)
         else:
             shutil.rmtree(self.path, ignore_errors=True)

@@ -22,6 +22,7 @@ from autoresearch.core.agents.agent import Answer, Bounds, Chosen, Spoken, Turn,
 from autoresearch.errors import UsageError
 from autoresearch.lab.agent_work.turn_dir import TurnEnvironment
 from tests.agents.turns import run_turn
+from tests.processes import is_dead
 from tests.waiting import until
 
 AGENT = Path(__file__).with_name("acp_agent.py")
@@ -163,9 +164,10 @@ def test_a_program_that_says_nothing_is_not_waited_for_all_the_turn() -> None:
 def test_an_agent_that_hangs_is_ended_and_costs_what_was_said(play: Play, tmp_path: Path) -> None:
     usage = {"update": {**chunk("so far")["update"], "_meta": {"usage": {"inputTokens": 9, "outputTokens": 1}}}}
     pid = tmp_path / "repo" / "pid"
-    answer = play(TurnRole.EDIT, {"steps": [usage, {"pid": "REPO/pid"}, {"hang": True}]}, hangs=pid)
+    heard = {"ask": "fs/read_text_file"}  # when it is answered, what was said before has been taken in
+    answer = play(TurnRole.EDIT, {"steps": [usage, heard, {"pid": "REPO/pid"}, {"hang": True}]}, hangs=pid)
     assert answer.fault is TurnFault.STOPPED and answer.usage.tokens == 10
-    assert not Path(f"/proc/{pid.read_text()}").exists()
+    assert is_dead(int(pid.read_text()))
 
 
 @pytest.mark.system

@@ -20,6 +20,7 @@ from autoresearch.core.agents.proposals import object_with
 from autoresearch.lab.agent_work.sandbox import why_not
 from autoresearch.lab.agent_work.turn_dir import Level, TurnEnvironment, next_directory
 from tests.agents.turns import run_turn
+from tests.processes import is_dead
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def test_an_agent_behind_acp_that_hangs(real: Callable[..., Real], model_server:
     answer = run_turn(agent.researcher, turn, TurnEnvironment(environ=dict(os.environ)), stop)
     waiting.join()
     assert answer.fault is TurnFault.STOPPED
-    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert is_dead(int(pid.read_text()))
 
 
 @pytest.mark.parametrize("name", ["gemini", "qwen"])

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from autoresearch.agentjet.server import SwarmRun, free_port, listening
+from autoresearch.agentjet.server import SwarmRun, listening
 from autoresearch.core.run.hooks import HostServices
 from autoresearch.core.run.limits import Limits
 from autoresearch.core.run.swarm import Swarm
 from autoresearch.records.rundir import RunDir
+from tests.engines.ports import free_port
 from tests.specs import run_spec
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "swarm"

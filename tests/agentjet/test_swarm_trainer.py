@@ -13,7 +13,7 @@ import pytest
 
 from autoresearch.agentjet import server
 from autoresearch.agentjet.client import PROGRAMS
-from autoresearch.agentjet.server import forward_words, free_port
+from autoresearch.agentjet.server import forward_words
 from autoresearch.agentjet.swarm_trainer import AgentJetSwarm
 from autoresearch.core.blueprint.finding import Finding
 from autoresearch.core.blueprint.model import Blueprint
@@ -29,6 +29,7 @@ from autoresearch.core.text.session_and_branch_names import SESSION
 from autoresearch.errors import ConflictError, UsageError
 from autoresearch.records import recorded_run
 from autoresearch.trainers import registry
+from tests.engines.ports import free_port
 from tests.line_signals import read_line, told
 from tests.specs import blueprint_text
 

@@ -25,7 +25,7 @@ import pytest
 from autoresearch.core.blueprint.finding import Severity
 from autoresearch.core.run.job_launcher import DirectoryState, Handle, Job, JobLauncher, JobState, Unreachable, Want
 from autoresearch.lab.remote_files.upload import runner_files
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 GROWING = ("run.log", "events.jsonl", "evaluation.log")
 STUBBORN = "trap '' TERM; sh -c \"trap '' TERM; while :; do sleep 0.2; done\" & while :; do sleep 0.2; done"
@@ -39,7 +39,7 @@ class Trial:
     root: str
     python: str = sys.executable
     unknown: str = "999999"
-    patience_s: float = 90.0
+    patience_s: float = PATIENCE_S
     remembers: bool = True
     handles: dict[str, Handle] = field(default_factory=dict)
 

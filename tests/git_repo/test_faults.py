@@ -135,8 +135,8 @@ def test_a_repository_of_somebody_else_is_a_reason(repo: Repo) -> None:
 def test_git_that_hangs_ends_with_all_that_it_started(
     repo: Repo, eventually: Callable[[Callable[[], object]], None]
 ) -> None:
-    git = Git(repo.root, timeout_s=2.0)  # in which its child must have come to life
-    with pytest.raises(GitFailed, match=r"no answer within 2 s"):
+    git = Git(repo.root, timeout_s=5.0)  # in which its child must have come to life
+    with pytest.raises(GitFailed, match=r"no answer within 5 s"):
         git.run("-c", "alias.hang=!echo $$ > pid; sleep 6000", "hang")
     pid = int((repo.root / "pid").read_text())
     eventually(lambda: is_dead(pid))

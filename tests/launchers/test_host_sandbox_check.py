@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,12 +125,12 @@ def test_bubblewrap_is_doomed_with_a_pid_namespace_of_its_own_and_says_so() -> N
 
 
 @pytest.mark.real
-def test_what_bubblewrap_starts_really_dies_with_the_command() -> None:
+def test_what_bubblewrap_starts_really_dies_with_the_command(eventually: Any) -> None:
     """The reason for all this: tmux answers that the session lives, and then it does not."""
     said = inside(*BWRAP, "--unshare-pid", "--proc", "/proc", "--die-with-parent", code=START)
     assert said.splitlines() == ["['sandbox']", "ajet_x"]
-    after = subprocess.run(["tmux", "-L", "default", "has-session", "-t", "=ajet_x"], check=False, capture_output=True)
-    assert after.returncode == 1
+    asks = ["tmux", "-L", "default", "has-session", "-t", "=ajet_x"]
+    eventually(lambda: subprocess.run(asks, check=False, capture_output=True).returncode == 1)
 
 
 @pytest.mark.real

@@ -18,6 +18,7 @@ from autoresearch.lab.remote_files.upload import runner_files
 from autoresearch.launchers import ray
 from autoresearch.launchers.ray import RayLauncher
 from autoresearch.launchers.registry import check, pinned
+from tests.processes import is_dead
 
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
 
@@ -217,4 +218,4 @@ def test_what_a_killed_runner_left_is_ended(fake_ray: Any, eventually: Any, tmp_
     fake_ray.jobs["ajet_lone-abc123"].said["driver_exit_code"] = None
     fake_ray.jobs["ajet_lone-abc123"].said |= {"status": "FAILED", "error_type": "JOB_SUPERVISOR_ACTOR_DIED"}
     one.forget(handle)
-    eventually(lambda: not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text())
+    eventually(lambda: is_dead(pid))

@@ -157,6 +157,7 @@ def test_a_run_whose_directory_was_removed_there_is_ended_for_good(
     launcher, job = fake_ssh.launcher(), ssh_job(tmp_path / "run-1", "touch up; exec sleep 500")
     handle = launcher.submit(replace(job, environment={"AUTORESEARCH_RUN_ID": job.run}))
     eventually((tmp_path / "run-1/up").exists)
+    eventually(lambda: '"started"' in (tmp_path / "run-1/events.jsonl").read_text())  # the Runner writes there no more
     shutil.rmtree(tmp_path / "run-1", ignore_errors=True)
     assert launcher.poll([handle])[handle.run].state is JobState.UNKNOWN
     launcher.stop(handle, hard=True)

@@ -53,7 +53,7 @@ def answers(launcher: Any, handle: Any) -> bool:
 def test_a_link_that_is_down_is_noticed_and_costs_nothing(
     far_link: Any, ssh_job: Any, tmp_path: Path, eventually: Eventually
 ) -> None:
-    launcher = far_link.sshd.launcher(ssh_options=["ServerAliveInterval=1", "ConnectTimeout=2"])
+    launcher = far_link.sshd.launcher(ssh_options=["ServerAliveInterval=1", "ConnectTimeout=5"])
     place = tmp_path / "run-1"
     handle = launcher.submit(ssh_job(place, COUNTING))
     eventually(lambda: count(place))

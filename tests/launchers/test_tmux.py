@@ -381,11 +381,12 @@ def test_a_pane_closes_by_itself_when_its_day_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No process of ours waits for it; what a person opened in its session, or started again in it, stays."""
-    monkeypatch.setattr(tmux, "READABLE_S", 1)
-    kept, gone = start("ajet_x_1", "cat"), start("ajet_x_2", "true", "really")
-    beside, again = start("ajet_x_3", "true", "really"), start("ajet_x_4", "true", "really")
+    monkeypatch.setattr(tmux, "READABLE_S", 5)
+    kept, beside = start("ajet_x_1", "cat"), start("ajet_x_3", "true", "really")
     tell(launcher.socket, "new-window", "-d", "-t", "=ajet_x_3:", "sleep", "1000")
+    again = start("ajet_x_4", "true", "really")
     tell(launcher.socket, "respawn-pane", "-k", "-t", again.pane_id, "sleep", "1000")
+    gone = start("ajet_x_2", "true", "really")
     eventually(lambda: not launcher.exists(gone))
     eventually(lambda: beside.pane_id not in tell(launcher.socket, "list-panes", "-a", "-F", "#{pane_id}").split())
     assert {one.session for one in launcher.list_ours()} == {"ajet_x_1", "ajet_x_3", "ajet_x_4"}

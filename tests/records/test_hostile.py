@@ -45,7 +45,7 @@ TRICKS: dict[str, Trick] = {
 def impatient() -> Iterator[None]:
     """What waits for a FIFO is ended."""
     signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waited"))
-    signal.alarm(20)
+    signal.alarm(120)
     yield
     signal.alarm(0)
 

@@ -175,7 +175,7 @@ class Tmux:
     def session(self, name: str, argv: list[str], *options: str) -> None:
         """Start a session whose pane is this program; another one keeps the server alive."""
         self("new-session", "-d", "-s", "keeper", "--", "sleep", "1000", check=False)
-        self("set-option", "-g", "remain-on-exit", "on")
+        self("set-option", "-g", "remain-on-exit", "on", ";", "set-option", "-g", "history-limit", "9000")
         self("new-session", "-d", "-s", name, "-x", "100", "-y", "30", *options, "--", *argv)
 
     def pid(self) -> int:

@@ -93,7 +93,7 @@ def test_the_log_holds_both_streams_in_order_and_what_was_run(yard: Any) -> None
 
 def test_cleanup_follows_a_failed_launch_and_is_bounded(yard: Any) -> None:
     cleanup = ["echo first", "(setsid sleep 1000 &) ; sleep 1000", "echo never"]
-    live, record = yard.ended("x", cwd="/no/such/place", cleanup=cleanup, cleanup_s=2.0)
+    live, record = yard.ended("x", cwd="/no/such/place", cleanup=cleanup, cleanup_s=5.0)
     assert record["ending"] == "launch_failed"
     assert [c["returncode"] for c in record["cleanup"]] == [0, None, None]
     assert b"\nnever" not in live.log()

@@ -130,11 +130,13 @@ def test_the_log_is_deleted(yard: Any) -> None:
 @pytest.mark.system
 def test_a_run_whose_directory_is_removed_ends_at_its_limit_and_says_so(yard: Any, tmp_path: Path) -> None:
     journal = tmp_path / "experiment_log.md"
-    changes = {"journal": str(journal), "cleanup": ["true"], "evaluate": ["true"], "limits": {"max_s": 1.5}}
-    live = yard.start("setsid sleep 1000 & sleep 1000", **changes)
+    changes = {"journal": str(journal), "cleanup": ["true"], "evaluate": ["true"], "limits": {"max_s": 0.1}}
+    patch = "due = limits_and_stops.Stopping.max_deadline.fget; limits_and_stops.Stopping.max_deadline = property("
+    patch += "lambda self: due(self) + 9e9 * runner.os.path.exists(self._log))"  # it is reached once that is removed
+    live = yard.start("setsid sleep 1000 & sleep 1000", patch=patch, **changes)
     live.event("started")
     with (live.dir / "stderr").open("rb") as printed:
-        shutil.rmtree(live.dir)
+        shutil.rmtree(live.dir.rename(tmp_path / "gone"))  # at once: the Runner may write there meanwhile
         assert live.process.wait(120) == 143  # the trainer died by TERM
         assert printed.read() == b""
     assert live.marked() == [] and not live.dir.exists()

@@ -196,8 +196,8 @@ NVIDIA_SMI = """#!/bin/sh
 {before}
 used=1024
 [ ! -e {root}/on ] || used=5120
-[ ! -e {root}/on ] || echo >> {root}/seen
 [ ! -e {root}/over ] || used={after}
+[ ! -e {root}/on ] || touch {root}/seen
 echo "GPU-2, 77"
 echo "GPU-1, $used"
 """
@@ -215,10 +215,9 @@ def fake_gpus(yard: Any, after: int = 1024, before: str = "") -> dict[str, str]:
 @pytest.mark.system
 @pytest.mark.parametrize(("after", "returned"), [(1024, True), (9216, False)])
 def test_gpu_memory(yard: Any, after: int, returned: bool) -> None:
-    seen = "[ -e seen ] && [ $(wc -l < seen) -ge 2 ]"  # at the second question the answer to the first was taken in
-    command = f"touch on; until {seen}; do sleep 0.05; done; touch over"
-    patch = f"gpu_memory.RETURN_S = {600.0 if returned else 3.0}"
-    _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, after))
+    command = "touch on; until [ -e seen ]; do sleep 0.05; done; touch over"
+    patch = f"gpu_memory.ASK_S = gpu_memory.LONGER_S = 600.0; gpu_memory.RETURN_S = {600.0 if returned else 3.0}"
+    _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, after))  # it is asked once
     assert record["gpu_memory_bytes"] == 4 << 30
     assert (record["gpu_memory_returned"], record["gpu_used"], record["gpu_count"]) == (returned, True, 1)
 
@@ -227,7 +226,7 @@ def test_gpu_memory(yard: Any, after: int, returned: bool) -> None:
 def test_a_gpu_that_the_trainer_left_idle_is_in_the_record(yard: Any) -> None:
     (yard.root / "seen").touch()
     counted = f'echo >> {yard.root}/seen'
-    patch = "gpu_memory.PAUSE_S = gpu_memory.LONGER_S = 0.01; gpu_memory.COST = 0.0"
+    patch = "gpu_memory.PAUSE_S = gpu_memory.LONGER_S = 0.01; gpu_memory.COST = 0.0; gpu_memory.ASK_S = 600.0"
     command = f"until [ $(wc -l < seen) -gt {gpu_memory.LOOKS + 2} ]; do sleep 0.05; done"
     _, record = yard.ended(command, gpus=["GPU-1"], patch=patch, env=fake_gpus(yard, before=counted))
     assert (record["gpu_used"], record["gpu_count"]) == (False, 1)
@@ -243,7 +242,7 @@ def test_gpu_memory_that_nobody_tells_is_unknown(yard: Any, uuids: list[str], be
 @pytest.mark.system
 def test_a_driver_that_hangs_holds_neither_the_run_nor_its_lock(yard: Any, until: Any) -> None:
     env = fake_gpus(yard, before=f"echo $$ >> {yard.root}/asked; exec sleep 1000")
-    live = yard.start("sleep 1000", gpus=["GPU-1"], patch="gpu_memory.ASK_S = 2.0", env=env)
+    live = yard.start("sleep 1000", gpus=["GPU-1"], patch="runner.LIST_S = gpu_memory.ASK_S = 2.0", env=env)
     live.event("started")
     live.process.kill()
     live.process.wait()

@@ -39,8 +39,8 @@ def test_the_first_step_is_seen_at_once(yard: Any, command: str, kl: float | Non
 
 
 def test_validation_holds_it_too_and_is_an_event(yard: Any) -> None:
-    command = "echo 'step:0 - val-core/acc:0.5'; sleep 2.5; " + STEP
-    live, record = yard.ended(command, limits={"first_step_s": 2.0}, signals=with_signals(yard, VALIDATION))
+    command = "echo 'step:0 - val-core/acc:0.5'; sleep 6; " + STEP
+    live, record = yard.ended(command, limits={"first_step_s": 5.0}, signals=with_signals(yard, VALIDATION))
     assert (record["ending"], live.names().count("validation")) == ("finished", 1)
     assert "val-core/acc:0.5" in live.event("validation")["text"]
 
@@ -48,8 +48,8 @@ def test_validation_holds_it_too_and_is_an_event(yard: Any) -> None:
 def test_a_step_that_was_printed_but_not_read_yet_counts(yard: Any) -> None:
     """The limit is on what was printed: the log is scanned once more before it fires."""
     patch = "loop.PACE_S = 60.0"  # nothing is read by itself after the first look
-    command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 3"
-    live = yard.start(command, patch=patch, limits={"first_step_s": 2.5})
+    command = "sleep 0.2; yes | head -c 3000000; " + STEP + "; sleep 6"
+    live = yard.start(command, patch=patch, limits={"first_step_s": 5.0})
     assert live.record()["ending"] == "finished"
 
 

@@ -21,6 +21,8 @@ NO_KILLALL = pytest.mark.skipif(
 
 pytestmark = pytest.mark.system
 
+BECOMES = 'becomes() { until grep -qa "^$1" /proc/$!/cmdline; do sleep 0.01; done; }; becomes'  # what was just started
+
 
 @pytest.fixture
 def stranger(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
@@ -46,7 +48,7 @@ def test_a_kill_by_name_ends_what_is_of_this_run_and_nothing_else(
     until(lambda: b"up" in other.log())
     program = f"import os; os.system({kill!r})"  # no word of the command shows it
     (yard.root / "train.py").write_text(program)
-    live = yard.start("sleep 300.25 & python3 train.py; echo killed $?; wait %1; echo ended $?")
+    live = yard.start(f"sleep 300.25 & {BECOMES} sleep; python3 train.py; echo killed $?; wait %1; echo ended $?")
     record = live.record()
     assert record["ending"] == "finished", live.log()
     assert b"killed 0" in live.log() and b"ended 1" in live.log(), "128 and the signal's number"
@@ -69,7 +71,7 @@ def test_ray_stop_ends_rays_processes_of_this_run_alone(yard: Any, tmp_path: Pat
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     theirs = subprocess.Popen([tmp_path / "raylet"], start_new_session=True)
     try:
-        live = yard.start("raylet & ray status; ray stop --force; wait; echo ended", env=env)
+        live = yard.start(f"raylet & {BECOMES} /bin/sh; ray status; ray stop --force; wait; echo ended", env=env)
         live.record()
         log = live.log()
         assert b"the real ray: status" in log and b"Killed" in log and b"the real ray: stop" not in log

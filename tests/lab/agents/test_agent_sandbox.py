@@ -170,7 +170,7 @@ def test_a_server_that_starts_again_is_not_reached(tmp_path: Path, inside: Any, 
         if "tmux-dir" not in name:
             held.close()
         with listening(path):
-            said, _ = process.communicate(f"{path}\n", timeout=30)
+            said, _ = process.communicate(f"{path}\n", timeout=300)
     seen = said.strip().partition(" ")
     assert seen[0] == "False" and eval(seen[2]) == sorted(
         ["work", ".bashrc", "latest", "kept", *([".tm"] if ".tm" in name else [])]
@@ -196,7 +196,7 @@ def test_our_records_are_hidden_but_for_the_worktree(tmp_path: Path, inside: Any
     """
     for hidden in (ways_out({}), worth_hiding({}, {}, ())):
         process = inside(code, cwd=tree, hidden=frozenset(hidden))
-        said = process.communicate(timeout=30)[0].splitlines()
+        said = process.communicate(timeout=300)[0].splitlines()
         assert said == [str([str(tree / "train.py")]), "Read-only file system"]
         (tree / "made").unlink()
 

@@ -53,9 +53,9 @@ def test_a_guard_that_fails(make_yard: Any) -> None:
 
 def test_a_guard_that_hangs_and_leaves_children_is_ended_with_them(make_yard: Any) -> None:
     script = "(setsid env -i sleep 1000 & echo $! > ../escaped); sleep 1000 & echo $! > ../child; trap '' TERM; wait"
-    yard = make_yard(guard=(script,), guard_s=1.5)
+    yard = make_yard(guard=(script,), guard_s=4.0)
     edit = yard.edit(better)
-    assert edit.unmade is NotMade.GUARD and "did not end within 1.5 s" in edit.why
+    assert edit.unmade is NotMade.GUARD and "did not end within 4 s" in edit.why
     pids = [int((yard.bench.trees / name).read_text()) for name in ("escaped", "child")]
     assert all(map(is_dead, pids))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from autoresearch.lab.campaign_setup.tried_command import tried_command
+from tests.processes import is_dead
+from tests.waiting import until
 
 pytestmark = pytest.mark.system
 
@@ -36,7 +37,7 @@ def commit_all(root: Path) -> None:
     ("text", "name", "words"),
     [
         ("mean reward", "mean_reward", "read `step` as the step, and fps, mean_reward, from "),
-        ("entropy", "", "`python train.py` ran for 4 seconds; its last line: step "),
+        ("entropy", "", "`python train.py` ran for 8 seconds; its last line: step "),
     ],
 )
 def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str, words: str) -> None:
@@ -45,18 +46,13 @@ def test_a_run_is_ended_with_all_it_started(tmp_path: Path, text: str, name: str
     (root / "old.py").write_text("")
     commit_all(root)
     (root / "train.py").write_text(LOOP % (str(note), text))  # not committed, but on disk
-    trial = tried_command("python train.py", root, 4.0, Path(sys.executable), os.environ)
+    trial = tried_command("python train.py", root, 8.0, Path(sys.executable), os.environ)
     assert {one.name for one in trial.numbers} == {"fps", text.replace(" ", "_")} and trial.numbers[0].first == 0.5
     assert (trial.numbers[0].name if trial.sure else "") == name and trial.numbers[0].last > 1
     assert words in " ".join(trial.words), trial
     assert sorted(path.name for path in root.iterdir()) == [".git", "old.py", "train.py"]
     assert not list((root / ".git").glob("worktrees/*"))
-    state = Path(f"/proc/{note.read_text()}/stat")
-    for _ in range(200):
-        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    pytest.fail("a process of the short run lives on")
+    until(lambda: is_dead(int(note.read_text())))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_run_that_alone_gets_no_answer_keeps_no_other_waiting(ground: Any, mon
     for _ in range(10):
         ground.look()
         ground.ahead_s += 5
-    assert ground.starts(good) == 1
+    assert ground.until(lambda: ground.starts(good)) == 1
     assert len(ground.jobs.calls("poll")) > polls + 3
     assert bad.state() is RunState.UNREACHABLE and before.state() is RunState.RUNNING
     seen = order_file.observed(bad)
