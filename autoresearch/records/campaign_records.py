@@ -186,7 +186,7 @@ def entries(campaign_dir: CampaignDir, do: str, needle: str = "") -> Iterator[Ev
     """
     words = f'"do": "{do}"'.encode(), needle.encode()
     with reading(campaign_dir.events) as fd:
-        for line in () if fd is None else lines_from(fd):
+        for line in () if fd is None else lines_from(fd, needle=words[1] or words[0]):
             if words[0] in line and words[1] in line and (found := Chain().take(line)) and found[-1]["do"] == do:
                 yield found[-1]
 

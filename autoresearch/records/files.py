@@ -78,13 +78,16 @@ def reading(path: Path) -> Iterator[int | None]:
             os.close(fd)
 
 
-def lines_from(fd: int, start: int = 0) -> Iterator[bytes]:
-    """Yield every line from byte `start` on, with its newline; the last one may be incomplete."""
+def lines_from(fd: int, start: int = 0, needle: bytes = b"") -> Iterator[bytes]:
+    """Yield every line from byte `start` on, with its newline; the last one may be incomplete.
+
+    needle: blocks of lines without it are left out, which is far faster than to ask each line.
+    """
     offset, rest = start, b""
     while block := os.pread(fd, BLOCK, offset):
         offset += len(block)
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
+        whole, newline, rest = (rest + block).rpartition(b"\n")
+        for line in whole.split(b"\n") if newline and needle in whole else ():
             yield line + b"\n"
     if rest:
         yield rest

@@ -149,7 +149,7 @@ class Ledger:
         with reading(self.path) as fd:
             header = () if fd is None else _header(fd)
             if fd is not None and header:
-                near = (line for line in lines_from(fd, _body(fd)) if needle in line)
+                near = (line for line in lines_from(fd, _body(fd), needle) if needle in line)
                 yield from filter(None, (_record(header, line) for line in near))
 
     def rows(self) -> Iterator[LedgerRow]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoresearch.errors import EnvironmentUnusable
-from autoresearch.records import events
+from autoresearch.records import events, files
 
 
 @pytest.fixture
@@ -88,3 +88,18 @@ def test_several_writers_do_not_mix(path: Path) -> None:
 def test_an_unwritable_file_gives_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentUnusable, match="cannot be written"):
         events.append(tmp_path / "gone" / "events.jsonl", "note")
+
+
+@pytest.mark.parametrize("block", [1, 5, 7, 1 << 18])
+def test_lines_with_a_needle_are_found_wherever_a_block_ends(
+    path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(files, "BLOCK", block)
+    lines = [b"\n", b"ab\n", b"\n", b"xaby\n", b"a\n", b"b\n", b"long" * 9 + b"ab\n", b"ab"]
+    path.write_bytes(b"".join(lines))
+    with files.reading(path) as fd:
+        assert fd is not None
+        assert list(files.lines_from(fd)) == lines
+        assert list(files.lines_from(fd, 1)) == lines[1:]
+        near = [line for line in files.lines_from(fd, needle=b"ab") if b"ab" in line]
+        assert near == [line for line in lines if b"ab" in line]
