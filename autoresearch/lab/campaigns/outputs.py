@@ -32,7 +32,7 @@ _DOWNLOADED = frozenset({"data", "dataset", "datasets"})  # at the top: what a r
 
 
 def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> bool:
-    """Move what a run wrote in its worktree to its run directory; False if its outputs are recorded already."""
+    """Move what a run wrote in its worktree to its run directory, once; whether anything is kept of it."""
     if rundir.outputs_record.exists():
         return False
     names, kept = list(written(slot)), list[str]()
@@ -57,7 +57,7 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
         _tell(result_dir, f"kept its outputs: {listed(kept, MOST_NAMED)}, in {rundir.outputs}")
     if removed:
         _note_removed(context, rundir, result_dir, removed, why)
-    return True
+    return bool(kept)
 
 
 def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
