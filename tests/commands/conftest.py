@@ -320,10 +320,16 @@ sys.modules["matplotlib.backends.backend_agg"].FigureCanvasAgg = sys.modules["ma
 def undrawn(bench: Bench) -> Iterator[Bench]:
     """The bench, whose campaigns end without progress.png: to draw it is two fifths of a controller's CPU.
 
-    `demo --campaign` draws it (test_demo.py), and the tests of the report do.
+    `demo --campaign` draws it (test_demo.py), and the tests of the report do. What a command of this process waits for
+    (a controller that is ready, and obeys) is there when it returns, however loaded the machine.
     """
+    from autoresearch.lab.campaign_setup import start_campaign
+
     bench.wire(UNDRAWN)
-    with mock.patch("autoresearch.lab.campaign_report.report.write_png", lambda path, progress: path.write_bytes(b"")):
+    with (
+        mock.patch("autoresearch.lab.campaign_report.report.write_png", lambda path, progress: path.write_bytes(b"")),
+        mock.patch.multiple(start_campaign, READY_IN_S=PATIENCE_S, SETTLED_IN_S=PATIENCE_S),
+    ):
         yield bench
 
 

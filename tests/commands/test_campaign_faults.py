@@ -140,13 +140,28 @@ def test_kill_9_of_a_runner_and_of_a_trainer(crashes: Any) -> None:
 # ------------------------------------------------------------------------------- several at once
 
 
+MEET = """
+import os, time
+from autoresearch.lab.campaign_setup import start_campaign
+create = start_campaign.create
+def meet(*words):
+    open(f"{place}/{{os.getpid()}}", "w").close()
+    while len(os.listdir({place!r})) < 3: time.sleep(0.02)
+    return create(*words)
+start_campaign.create = meet
+"""
+
+
 def test_two_that_start_at_once(crashes: Any) -> None:
     """One wins, the other says so with its exit code; a campaign under another prefix is in nobody's way."""
     other = dataclasses.replace(crashes, name="other")
     crashes.recipe(mode="hold")
     flags = ("--count", 2, "--yes", "--detach", "--json")
     files = [crashes.file(), crashes.file(), other.file()]
-    begun = [crashes.bench.spawn("campaign", file, *flags, stdout=subprocess.PIPE) for file in files]
+    place = crashes.bench.root / "meet"
+    place.mkdir()
+    patch = MEET.format(place=str(place))
+    begun = [crashes.bench.spawn("campaign", file, *flags, stdout=subprocess.PIPE, patch=patch) for file in files]
     told = [crashes.bench.answer(process) for process in begun]
     codes = [process.returncode for process in begun]
     assert sorted(codes[:2]) == [0, 5] and codes[2] == 0, told
@@ -224,6 +239,7 @@ def test_what_is_removed_or_damaged_while_it_runs(crashes: Any) -> None:
     crashes.recipe(mode="hold")
     crashes.start("--count", 4)
     lost = crashes.running("baseline")
+    crashes.bench.runner(lost.run_dir)  # its Runner makes no more files there
     crashes.place.spec.write_text("{")
     shutil.rmtree(lost.run_dir)
     again = crashes.bench.until(lambda: [r for _, r in crashes.state().live if r.run != lost.run])[0]

@@ -196,6 +196,7 @@ def test_after_a_crash_of_the_controller_the_same_line_goes_on(project: Any) -> 
     campaign_dir = CampaignDir(Path(begun["directory"]))
     project.until(lambda: campaign_dir.ledger.is_file() and campaign_dir.ledger.read_text().count("\n") > 4)
     os.kill(json.loads(campaign_dir.controller.read_bytes())["pid"], signal.SIGKILL)
+    project.until(lambda: not campaign_dir.controlled)
     found, _ = proof(project, *words)
     assert found["proved"] is True and found["campaign"] == begun["campaign"], found
 

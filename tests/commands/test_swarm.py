@@ -119,9 +119,9 @@ def test_a_good_run_has_two_sessions_that_end_together(bench: Any, swarm: Bluepr
     last = re.findall(r"step:(\d+) - critic", Path(done["run_dir"], "server/run.log").read_text())[-1]
     assert str(row["steps"]) == last
     assert re.search(rf"^\| {last} \|", Path(done["result_dir"], "results.md").read_text(), re.MULTILINE)
+    ended(bench, done, "finished")
     server = json.loads(Path(done["run_dir"], "server/exit.json").read_text())
     assert (server["ending"], server["returncode"]) == ("finished", 0)
-    ended(bench, done, "finished")
     assert sessions_of(bench) == both  # to be looked at
     bench.ask("stop", begun["run"])
     assert sessions_of(bench) == []

@@ -165,8 +165,9 @@ class LocalJobs:
     def call(self, what: str, count: int, half: str) -> None:
         """Note a call, or fail as whoever does not answer."""
         for name in ("silent", f"silent.{half}"):
-            if (path := self.directory / name).exists():
-                raise Unreachable(path.read_text() or "nobody answers", code="no_answer", hint="wait for it")
+            with contextlib.suppress(FileNotFoundError):
+                reason = (self.directory / name).read_text() or "nobody answers"
+                raise Unreachable(reason, code="no_answer", hint="wait for it")
         with (self.directory / "calls").open("a") as file:
             file.write(f"{what} {count}\n")
 
@@ -215,8 +216,10 @@ class LocalJobs:
             return None
         state = json.loads(path.read_bytes())["state"]
         if state == "pending":
-            held = self.directory / "held"
-            return Observation(JobState.PENDING, "WAITING", held.read_text() if held.exists() else "Priority")
+            reason = "Priority"
+            with contextlib.suppress(FileNotFoundError):
+                reason = (self.directory / "held").read_text()
+            return Observation(JobState.PENDING, "WAITING", reason)
         if state == "cancelled":
             return Observation(JobState.OVER, "CANCELLED", "it was cancelled", Ending.STOPPED, "cancelled")
         if self.lives(native):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import textwrap
 import time
 from collections.abc import Iterator
@@ -37,8 +35,8 @@ def step(n):
 if mode == "crash":
     raise RuntimeError("the reward model is gone")
 if mode == "hold":  # until the test has seen enough
-    step(1)
     open(mark, "w").write("1")
+    step(1)
     while not os.path.exists(os.environ["GO"]):
         time.sleep(0.02)
 if mode == "endless":
@@ -122,7 +120,7 @@ class Camp(ControlledCampaign):
         self.dead()
 
     def known(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Remember where it is, so that its controller is ended with the test."""
+        """Remember where it is."""
         from autoresearch.records.campaign_records import CampaignDir
 
         place = CampaignDir(Path(payload["directory"]))
@@ -207,14 +205,6 @@ class Camp(ControlledCampaign):
             "status": git("--no-optional-locks", "status", "--porcelain=v2", "--untracked-files=all"),
         }
 
-    def end(self) -> None:
-        """End the controllers by pid, then whatever they had started."""
-        for place in self.places:
-            if place.controlled:
-                record = json.loads(place.controller.read_bytes())
-                os.kill(record["pid"], signal.SIGKILL)
-        self.bench.reaper.sweep()
-
 
 @pytest.fixture
 def camp(undrawn: Any) -> Iterator[Camp]:
@@ -227,4 +217,4 @@ def camp(undrawn: Any) -> Iterator[Camp]:
     bench.env["GO"] = str(bench.root / "go")
     one = Camp(bench, bench.root / "go")
     yield one
-    one.end()
+    bench.reaper.sweep()

@@ -70,8 +70,8 @@ def test_a_baseline_that_breaks_its_own_constraint_is_said_at_once(toxic: Any) -
         "(`--set constraints='METRIC <= X'` begins another campaign)"
     )
     toxic.bench.ask("campaign", "resume", state.spec.name, "--detach")
-    toxic.bench.until(lambda: len(toxic.state().rows) > 1 and toxic.state().phase == "paused")
-    assert toxic.state().reason == state.reason, "its other runs printed the metric, as the first one did"
+    toxic.until(lambda: len(toxic.state().rows) > 1)
+    assert toxic.phase("paused").reason == state.reason, "its other runs printed the metric, as the first one did"
 
 
 def test_the_plan_says_them_and_what_no_run_logged(toxic: Any) -> None:

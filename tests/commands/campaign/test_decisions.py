@@ -64,15 +64,15 @@ def test_every_kind_of_idea(camp: Any) -> None:
 
 @pytest.mark.parametrize("most", ["timeout", "each", "exp_max_time"])
 def test_the_limit_that_fired_decides(camp: Any, most: str) -> None:
-    """`--timeout` is a failure, and so is `2 seconds each`; `exp_max_time` is how such runs are meant to end."""
+    """`--timeout` is a failure, and so is `4 seconds each`; `exp_max_time` is how such runs are meant to end."""
     path = camp.bench.repo / "exp.md"
     if most == "exp_max_time":
-        path.write_text(path.read_text().replace("10 minutes in all", "2 seconds in all"))
+        path.write_text(path.read_text().replace("10 minutes in all", "4 seconds in all"))
     if most == "each":
-        path.write_text(path.read_text().replace("10 minutes in all", "10 minutes in all, 2 seconds each"))
+        path.write_text(path.read_text().replace("10 minutes in all", "10 minutes in all, 4 seconds each"))
     camp.recipe(noise=0.0)
     queue = camp.ideas({"slug": "long", "overrides": {"mode": "endless"}})
-    limit = {"timeout": "2s", "each": None}.get(most, "1m")
+    limit = {"timeout": "4s", "each": None}.get(most, "1m")
     state = camp.run(queue=queue, count=2, retests=0, confirm=False, timeout=limit)
     (row,) = state.by_slug("long").rows
     assert row.ending == "max_time"

@@ -302,7 +302,7 @@ def test_in_a_folder_with_only_a_script_nothing_is_begun_or_written(bench: Any) 
 
 def test_the_same_line_goes_on_and_begins_another_one_once_the_first_has_ended(camp: Any) -> None:
     bench, strftime = camp.bench, time.strftime
-    project(bench)
+    project(bench, f"import os, time\nwhile not os.path.exists(os.environ['GO']): time.sleep(0.02)\n{TRAIN}")
     bench.ask("init")
 
     def typed(day: int, *flags: object, check: int = 0) -> dict[str, Any]:
@@ -317,11 +317,14 @@ def test_the_same_line_goes_on_and_begins_another_one_once_the_first_has_ended(c
     assert typed(11, check=5)["error"]["fix"] == "autoresearch campaign status 20261110-campaign --json"
     assert typed(11, "--count", 9)["campaign"] == "20261110-campaign"  # it runs
     bench.ask("campaign", "pause")
-    camp.until(lambda: not camp.place.controlled)
+    camp.go.touch()
+    camp.dead()
+    camp.go.unlink()
     assert typed(11, "--count", 9)["campaign"] == "20261110-campaign"  # it was paused
-    camp.until(lambda: camp.place.controlled)
+    assert camp.place.controlled
     bench.ask("campaign", "pause")
-    camp.until(lambda: not camp.place.controlled)
+    camp.go.touch()
+    camp.dead()
     refused = typed(11, check=5)["error"]
     assert refused["message"] == "the campaign 20261110-campaign was started and has not ended"
     assert refused["fix"] == "autoresearch campaign resume 20261110-campaign --detach --json"

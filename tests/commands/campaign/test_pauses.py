@@ -31,7 +31,8 @@ def test_a_baseline_that_cannot_be_started_pauses_at_once_and_leaves_no_process(
     assert found["reason"] == f"the baseline could not be started: prepare_failed; see {row.log_path}"
     assert found["running"] == []
     paused(camp)
-    assert not camp.bench.carriers() and camp.bench.ask("campaign", "status")["state"] == "paused"
+    camp.bench.until(lambda: not camp.bench.carriers())
+    assert camp.bench.ask("campaign", "status")["state"] == "paused"
 
 
 def test_a_baseline_whose_run_cannot_even_be_prepared_does_so_too(camp: Any) -> None:
@@ -52,7 +53,8 @@ def test_what_can_be_asked_of_a_paused_campaign(camp: Any) -> None:
     assert camp.place.controlled, "somebody has to record what runs"
     camp.go.touch()
     state = paused(camp)
-    assert state.by_slug("held").rows and not camp.bench.carriers()
+    assert state.by_slug("held").rows
+    camp.bench.until(lambda: not camp.bench.carriers())
 
     assert ask("wait", "one", "--for", "100s")["reason"] == "lunch"  # at once
     assert ask("campaign", "status")["next"][0] == "autoresearch campaign resume one --detach --json"

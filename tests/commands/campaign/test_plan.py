@@ -31,7 +31,7 @@ def test_without_a_yes_not_one_byte_is_changed(camp: Any) -> None:
     assert "nothing was changed" in out
     plan = found["plan"]
     assert plan["objective"].startswith("task_pass_rate@1, maximize")
-    for words in ("24 ideas, the baseline among them  (flag --count)", "in 4m5", "task_pass_rate@1 reaching 0.8"):
+    for words in ("24 ideas, the baseline among them  (flag --count)", "in 4m", "task_pass_rate@1 reaching 0.8"):
         assert words in plan["stops at"], words
     assert plan["each run"].startswith("at most 1m; 2 at a time") and "campaign.yaml" in plan["each run"]
     assert plan["ideas from"].startswith("queue  (a queue is named)")

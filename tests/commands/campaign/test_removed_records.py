@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.processes import is_dead
 
 pytestmark = pytest.mark.system
 
@@ -20,10 +21,10 @@ def test_where_records_are_removed_the_controller_ends_and_what_runs_goes_on(cam
     camp.known(bench.ask("campaign", "--yes", "--detach"))
     (run,) = camp.until(lambda: [run for _, run in camp.state().live])
     camp.until(lambda: "first_step" in Path(run.run_dir, "events.jsonl").read_text())
-    controller = Path("/proc", str(json.loads(camp.place.controller.read_text())["pid"]), "status")
+    controller = camp.pid()
     clean = ["git", "clean", "-fdxq"]  # it gives up at a file that is renamed while it looks: a user asks again
     bench.until(lambda: not subprocess.run(clean, cwd=bench.repo, check=False, capture_output=True).returncode)
-    bench.until(lambda: not controller.exists() or "State:\tZ" in controller.read_text())  # tmux may reap it later
+    bench.until(lambda: is_dead(controller))
     assert bench.carriers()  # the Runner and its trainer
     for words in (("campaign", "status"), ("campaign", "resume", "one"), ("campaign", "resume", str(camp.place.path))):
         assert "the records of one are gone" in bench.ask(*words, check=4)["error"]["hint"]

@@ -26,11 +26,11 @@ def test_campaigns_of_one_name_share_no_worktree(crashes: Any) -> None:
     other.bench.git("commit", "-qam", "another project")
 
     crashes.start(count=1, baseline=2)
-    crashes.running("baseline")
+    run = crashes.running("baseline").run
     shared = other.file(count=1, trees=crashes.state().spec.trees)
     refused = other.bench.ask("campaign", shared, "--yes", check=5)["error"]
     assert refused["code"] == "slot_taken" and str(bench.repo) in refused["message"] and refused["hint"]
-    (_, place) = crashes.began(crashes.state().live[0][1].run)[0]
+    (_, place) = crashes.began(run)[0]
     before = Path(place, "exp.yaml").read_text()
     other.start(count=1, baseline=2)
     theirs = other.view_when_ended()
