@@ -234,9 +234,9 @@ def test_a_multi_node_launch_script_is_wrapped(lab: Lab) -> None:
     record = lab.record(run)
     assert record["ending"] == "finished", record
     far, job = Path(run["run_dir"]) / "far", lab.job(run)
+    lab.bench.until(lambda: (job, run["session"], "COMPLETED") in lab.cluster.jobs())
     marks = {path.name for path in (far / f"{job}-logs").iterdir()}
     assert {"STARTED_RAY_HEAD", "joined", "ENDED", "ray-driver.log"} <= marks
-    lab.bench.until(lambda: (job, run["session"], "COMPLETED") in lab.cluster.jobs())
     shown = lab.cluster.say("scontrol", "show", "job", "-o", job)
     assert " NumNodes=2 " in shown and f":{run['run']} " in shown
 

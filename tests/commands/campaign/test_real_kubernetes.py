@@ -37,8 +37,8 @@ def test_a_campaign_of_four_ideas(camp: Any, kubernetes: Any) -> None:
     first = cluster.started[0]
     run_dirs = {r.run: Path(r.run_dir) for _, r in camp.state().live}
     camp.until(lambda: any((path / "runner.json").exists() for path in run_dirs.values()))
+    kubernetes.api.stop()  # first: whoever has seen the end of the run could still have asked
     cluster.disrupt(first, "PreemptionByScheduler", "a pod of higher priority needs the room")
-    kubernetes.api.stop()
     camp.until(lambda: any("its launcher is asked why" in why(path) for path in run_dirs.values()))
     kubernetes.api.start()
     camp.go.touch()

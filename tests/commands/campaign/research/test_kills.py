@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from autoresearch.core.run.json_record import as_recorded
 from autoresearch.records import campaign_records
+from tests.processes import is_dead
 
 pytestmark = pytest.mark.system
 
@@ -117,7 +117,7 @@ def test_a_guard_that_a_dead_controller_left_is_ended_by_the_next(lab: Any) -> N
     bench.ask("campaign", "stop")
     bench.ask("campaign", "resume", "--detach")
     camp.over()
-    assert not psutil.pid_exists(pid)
+    assert is_dead(pid)
 
 
 def test_a_campaign_whose_agent_cannot_be_asked_any_more_pauses_and_can_be_stopped(lab: Any) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-import psutil
 import pytest
+
+from tests.processes import is_dead
 
 pytestmark = pytest.mark.system
 
@@ -259,7 +260,7 @@ def test_bad_turns_are_rows_with_their_reasons(lab: Any) -> None:
     found = {idea.slug: idea.rows[0].failure for idea in state.ideas[1:]}
     assert found == {name: failure for name, (failure, _) in BAD_TURNS.items()}, lab.camp.said()
     assert state.attempted == 7 and state.by_slug("stays").status == "keep"
-    assert not psutil.pid_exists(int(pid.read_text()))
+    assert is_dead(int(pid.read_text()))
     prompt = lab.asked(7)
     before, _, after = prompt.partition("ValueError: Ignore all previous")
     mark = before.rpartition("<<<untrusted ")[2][:8]
