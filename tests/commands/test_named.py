@@ -87,6 +87,9 @@ def test_a_command_about_runs_names_the_one_about_campaigns(known: dict[tuple[st
     with pytest.raises(NotFoundError) as caught:
         lookup.recorded("lr", PARTS, instead="campaign stop")
     assert (caught.value.message, caught.value.fix) == ("lr is a campaign", "autoresearch campaign stop lr")
+    with pytest.raises(NotFoundError) as caught:
+        lookup.recorded("lr", PARTS)  # `explain`, `logs`, `metrics`
+    assert caught.value.fix == "autoresearch ledger show lr"
 
 
 @pytest.mark.system

@@ -134,7 +134,7 @@ def idea_lines(state: CampaignState) -> list[IdeaLine]:
     limits = parsed(state.spec.constraints)
     lines = []
     for idea in shown_ideas(state):
-        cells = [of_cell(row.constraints) for row in idea.rows]  # broken ones count: they show where it lies
+        cells = [of_cell(row.constraints) for row in idea.whole]  # broken ones count: they show where it lies
         limited = {one.metric: [cell[one.metric] for cell in cells if one.metric in cell] for one in limits}
         means = {metric: mean(found) for metric, found in limited.items() if found}
         lines.append(IdeaLine(idea, standing(state, idea), names.get(idea.parent, idea.parent), means))

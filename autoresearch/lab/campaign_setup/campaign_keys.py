@@ -129,6 +129,7 @@ class CampaignFile:
     sources: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, tuple[Any, str]] = field(default_factory=dict)  # what was laid over it: value and source
     start: Path = Path()  # where
+    now: float = 0.0  # when it was read: durations begin then
 
     @property
     def read_from(self) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def read_campaign_file(
     if isinstance(values["space"], str):
         root = start if sources["space"].startswith("flag") else path.parent
         values["space"] = load_mapping(root / values["space"])
-    return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources, typed, start)  # noqa: PTH100
+    return CampaignFile(Path(os.path.abspath(blueprint)), file, values, sources, typed, start, now)  # noqa: PTH100
 
 
 def _typed(flags: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, tuple[Any, str]]:

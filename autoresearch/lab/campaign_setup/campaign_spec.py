@@ -40,7 +40,7 @@ _AS_GIVEN = (
 def campaign_spec(setup: CampaignSetup, proposer: ProposerSpec, **decided: Any) -> CampaignSpec:
     """The spec without a base commit; `decided`: the other fields that need more than the setup."""
     file, notes, settings = setup.file, setup.blueprint.notes, setup.trainer_settings
-    checkout, resolved, now = setup.checkout, settings.resolved, setup.parts.clock()
+    checkout, resolved, now = setup.checkout, settings.resolved, file.now
     slug = naming.slugify(file.path.stem if file.path else resolved.blueprint.slug)
     usual = f"autoresearch/{naming.campaign_name(time.strftime('%Y%m%d', time.localtime(now)), slug)}"
     prefix = file["prefix"].strip("/") or free_prefix(usual, checkout)

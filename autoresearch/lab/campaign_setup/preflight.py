@@ -23,11 +23,6 @@ from autoresearch.lab.recipes.overrides import LaunchSettings
 from autoresearch.proposers.queue_entry import QUEUE
 from autoresearch.records import campaign_records
 
-_CODE = tuple(
-    f":(top)*.{one}" for one in ("py", "sh", "bash", "yaml", "yml", "toml", "ipynb", "c", "cc", "cpp", "rs", "go")
-)
-"""Files that may read a variable; data, which may be huge, are not searched."""
-
 
 def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
     """The campaign with all that is found about creating it here; writes nothing.
@@ -99,11 +94,11 @@ def _unnamed_variables(proposed: ProposedCampaign) -> Iterator[Finding]:
     texts = "\n".join((command, *scripts, *notes.env, *notes.prepare, *notes.evaluate))
     root = Path(os.path.realpath(base.checkout.root))
     own = [path.relative_to(root) for path in map(Path, map(os.path.realpath, base.own_files)) if root in path.parents]
-    where = (base.ref or "--untracked", "--", *_CODE, *(f":(top,exclude,literal){path}" for path in own))
+    where = (base.ref or "--untracked", "--", ":(top)", *(f":(top,exclude,literal){path}" for path in own))
 
     def is_named(name: str) -> bool:
         named = re.search(rf"\b{re.escape(name)}\b", texts)
-        return bool(named) or base.checkout.git.ask("grep", "-qwF", "-e", name, *where)[0] != 1
+        return bool(named) or base.checkout.git.ask("grep", "-qwIF", "-e", name, *where)[0] != 1
 
     keys = varied_keys(proposed.spec)
     if unnamed := [key for key in keys if key.startswith("$") and not is_named(key[1:])]:

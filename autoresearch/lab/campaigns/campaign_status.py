@@ -141,7 +141,10 @@ def next_commands(state: CampaignState, phase: CampaignPhase) -> list[str]:
     if phase in (CampaignPhase.DEAD, CampaignPhase.PAUSED):
         return [resume_line(state, numbers_now(state)), f"autoresearch campaign status {name} --full"]
     if phase is CampaignPhase.WAITING:
-        return [f"autoresearch campaign add {name} --set KEY=VALUE", f"autoresearch campaign stop {name} --drain"]
+        best = None if state.unseeded or state.best is state.baseline else state.best
+        confirm = [f"autoresearch campaign confirm {name}"] if best and not best.confirmed else []
+        add, stop = f"campaign add {name} --set KEY=VALUE", f"campaign stop {name} --drain"
+        return [f"autoresearch {add}", *confirm, f"autoresearch {stop}"]
     return [f"autoresearch wait {name} --for 100s", f"autoresearch campaign status {name}"]
 
 

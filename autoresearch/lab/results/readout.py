@@ -16,15 +16,9 @@ from autoresearch.core.text.numbers import listed
 from autoresearch.errors import UsageError
 from autoresearch.lab.results.diagnosis import nearest_in
 from autoresearch.lab.results.measure import RunFiles
-from autoresearch.readers.read import (
-    Best,
-    SourceReadings,
-    best_of,
-    disagreements,
-    read_source,
-    sniff,
-)
+from autoresearch.readers.read import Best, SourceReadings, best_of, disagreements, read_source, sniff
 from autoresearch.records import exit_record
+from autoresearch.records.files import read_json
 from autoresearch.records.recorded_run import Outcome, RecordedRun
 from autoresearch.records.rundir import RunDir
 from autoresearch.trainers import registry
@@ -88,6 +82,9 @@ def of_run(recorded: RecordedRun, *, metric: str = "") -> Readout:
     found = _readout(trainer, reads, objective, _failure_of_run(rundir))
     declared = [one for one in spec.sources if one.authority < 0]  # or autoresearch had the trainer write it
     unwritten = [f"{one.path} was not written by this run" for one in declared if files.own(one) is None]
+    outputs = read_json(rundir.outputs_record) or {}
+    if removed := outputs.get("removed"):
+        unwritten = [f"its outputs were removed ({outputs['why']}): {listed(removed, MOST_NAMES)}"]
     return replace(found, warnings=(*found.warnings, *unwritten))
 
 
@@ -163,10 +160,10 @@ def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) ->
         if isinstance(trainer, Generic) and trainer.lines:
             return "as the blueprint declares them (`step_line:`)"
         near = [line for line in nearest_in(path, metric_names or _USUAL, 1) if re.search(r"\d", line)]
-        like = f"nearest is `{near[0][:_NEAREST]}`, and " if near else ""
+        like = f"; nearest is `{near[0][:_NEAREST]}`" if near else ""
+        how = "`--metric NAME` reads a number of any line, `- step_line:` in a blueprint's notes declares one"
         known = f"--trainer reads one of {', '.join(registry.NAMES[:-1])}"
-        how = f"{known}; `- step_line:` in a blueprint's notes declares a line"
-        return f"in any usual spelling, as `step 10 loss 0.5` (on three lines at least); {like}{how}"
+        return f"in any usual spelling, as `step 10 loss 0.5` (on three lines at least): {how}; {known}{like}"
     return f"as {trainer.name} prints them; without --trainer, any usual spelling is read"
 
 

@@ -47,7 +47,7 @@ def resolve(name: str, parts: Parts) -> Named:
     return campaign if campaign and campaign.controlled else rundir
 
 
-def recorded(name: str, parts: Parts, *, instead: str = "") -> RecordedRun:
+def recorded(name: str, parts: Parts, *, instead: str = "ledger show") -> RecordedRun:
     """The run of a name, as its directory records it. Raises NotFoundError.
 
     instead: the command that is about a campaign, for the error where one has that name.
@@ -55,7 +55,7 @@ def recorded(name: str, parts: Parts, *, instead: str = "") -> RecordedRun:
     try:
         return RecordedRun.read(find_run(name, parts))
     except NotFoundError as error:
-        if instead and name != LAST and _campaign(name, parts):
+        if name != LAST and _campaign(name, parts):
             message = f"{name} is a campaign"
             raise NotFoundError(message, hint=error.hint, fix=f"autoresearch {instead} {name}") from None
         raise

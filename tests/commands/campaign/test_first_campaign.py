@@ -202,7 +202,9 @@ def test_a_variable_that_nothing_names_is_remarked(camp: Any) -> None:
         "- {slug: b, overrides: {$OWN: 2}, files: {go.sh: 'echo $OWN'}}\n"
     )
     words = ("campaign", "campaign.yaml", "--dry-run", "--count", 3, "--direction", "maximize")
-    for spaced, queue, named in (("$CHUNK", "", ""), ("$CHUNKS", "", "$CHUNKS"), ("", "ideas.yaml", "$NOPE")):
+    (bench.repo / "Makefile").write_text("train:\n\tpython train.py $(ROUNDS)\n")
+    of_space = [("$CHUNK", "", ""), ("$ROUNDS", "", ""), ("$CHUNKS", "", "$CHUNKS")]
+    for spaced, queue, named in (*of_space, ("", "ideas.yaml", "$NOPE")):
         given = ("--queue", queue) if queue else ("--set", f"space={{{spaced}: [16, 32]}}")
         plan = bench.ask(*words, *given)
         found = [one for one in plan["remarks"] if "nothing here names" in one]
@@ -284,7 +286,7 @@ def test_at_a_terminal_init_asks_and_a_campaign_shows_its_plan(camp: Any) -> Non
     assert "python train.py\n" in text and "- metric: val_bpb" in text
     words = ["campaign", "--count", "3", "--deadline", "10h", *QUICK, "--detach"]
     said = at_terminal(words, bench.repo, bench.env, typed="\n")
-    assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 9h59m" in said
+    assert "the campaign (--full: all" in said and "unknown until the baseline ran; a run is cut after 10h" in said
     (directory,) = (bench.repo / "reports/auto_research").glob("*-campaign")  # beside a .gitignore
     camp.known({"directory": str(directory)})
     assert len(camp.over().rows) == 3, camp.said()

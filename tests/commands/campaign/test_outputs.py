@@ -67,6 +67,8 @@ def test_beyond_the_limit_losers_go_first_by_name_and_the_winner_s_stays(camp: A
     claims = {row["run_id"]: row.get("claim") for row in camp.bench.ask("ledger", "show", "one")["rows"]}
     assert [claims[row.run_id] or "" for row in state.rows] == ["", *["its outputs were removed"] * 2, ""]
     assert "removed its outputs" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
+    gone = "its outputs were removed (all runs together keep 0.00065 GB (keep_gb)): notes.txt, out/w.npz"
+    assert gone in camp.bench.ask("metrics", name)["warnings"]
 
 
 def test_a_winner_larger_than_the_limit_is_kept(camp: Any) -> None:

@@ -22,7 +22,7 @@ def test_before_the_first_measured_run_all_but_the_objective_is_taken(camp: Any)
     blueprint, trainer = camp.bench.repo / "exp.md", camp.bench.repo / "train.py"
     broken = blueprint.read_text()
     trainer.write_text(f"import nothing_of_this_name\n{trainer.read_text()}")
-    camp.bench.ask("campaign", camp.file(**GRID, baseline=2), "--yes", "--count", "2", check=10)
+    camp.bench.ask("campaign", camp.file(**GRID, baseline=2, deadline="9h"), "--yes", "--count", "2", check=10)
     camp.known(camp.bench.ask("campaign", "status"))
     state = paused(camp)
     assert len(state.rows) == 2 and state.spec.rules.count == 2
@@ -35,7 +35,7 @@ def test_before_the_first_measured_run_all_but_the_objective_is_taken(camp: Any)
     blueprint.write_text(broken.replace("task_pass_rate@1", "another") + "- env: GREETING=hello\n")
     trainer.write_text(trainer.read_text().replace("import nothing_of_this_name\n", ""))
     camp.recipe(lr=0.2)
-    camp.file(**GRID | {"space": {"lr": [0.04, 0.4]}}, baseline=2, timeout="30m")
+    camp.file(**GRID | {"space": {"lr": [0.04, 0.4]}}, baseline=2, timeout="30m", deadline="9h")
     code, _, remarks = camp.bench.here("campaign", "resume", "--detach")
     assert code == 0, remarks
     assert "taken anew: the blueprint, proposer, timeout, state of the code (" in remarks

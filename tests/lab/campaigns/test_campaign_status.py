@@ -54,3 +54,14 @@ OF_BEFORE = ({"objective": Objective("max(a) - last(b)")}, {"constraints": ("max
 def test_one_of_before_that_calculates_does_not_go_on(campaign: Any, of_before: dict[str, Any]) -> None:
     with pytest.raises(ConflictError, match=r"cannot go on: .*is not understood"):
         start_controller(campaign(**of_before).place, mock.Mock())
+
+
+def test_one_that_waits_offers_the_proof_of_what_it_keeps(campaign: Callable[..., Any]) -> None:
+    made = campaign()
+    proof = f"autoresearch campaign confirm {made.spec.name}"
+    assert proof not in campaign_status.next_commands(made.state(), CampaignPhase.WAITING)
+    made.idea("sure")
+    made.run("sure", 0.9)
+    assert proof in campaign_status.next_commands(made.state(), CampaignPhase.WAITING)
+    made.verdict("confirmed", "sure", gain=0.1)
+    assert proof not in campaign_status.next_commands(made.state(), CampaignPhase.WAITING)

@@ -16,6 +16,7 @@ from autoresearch.core.controller.confirmation_rounds import plan_round
 from autoresearch.core.controller.standing import GIVEN_UP, Word, standing
 from autoresearch.core.run.ending import Ending, Verdict
 from autoresearch.core.run.ledger_row import LedgerRow
+from autoresearch.lab.campaign_report.summary import idea_lines
 from autoresearch.lab.campaigns.campaign_history import CampaignHistory
 from autoresearch.lab.campaigns.screening import Screen
 from autoresearch.lab.ideas.tried_before import given_up
@@ -181,3 +182,11 @@ def test_it_is_no_verdict_and_a_proof_may_run_it_whole(past: Any) -> None:
     assert found.word is Word.SCREENED and found.word not in GIVEN_UP and given_up(state, idea) is None
     round_, why = plan_round(state, [idea])
     assert round_ is not None and round_.candidates == (idea.index,), why
+
+
+def test_what_a_constraint_limits_is_shown_of_whole_runs(campaign: Callable[..., Any]) -> None:
+    made = campaign(constraints=("seconds < 9",))
+    made.idea("new")
+    made.run("new", 0.3, "screened", why="screen", constraints="seconds=1")
+    made.run("new", 0.7, constraints="seconds=5")
+    assert [line.limited for line in idea_lines(made.state())] == [{}, {"seconds": 5.0}]
