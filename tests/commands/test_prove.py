@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import write_json
+from autoresearch.records.index import state_home
 from tests.commands.test_terminal_lines import at_terminal
 
 pytestmark = pytest.mark.system
@@ -160,6 +162,11 @@ def test_one_seed_proves_nothing(project: Any, ours: str, theirs: str, change: f
 
 
 def test_a_candidate_that_fixes_its_seed_proves_nothing(project: Any) -> None:
+    damaged = project.root / "other/campaign.json"  # a campaign of another project
+    damaged.parent.mkdir()
+    damaged.write_text("{}")
+    (registered := state_home(project.env) / "campaigns").mkdir(parents=True)
+    write_json(registered / "other.json", {"name": "20260101-other", "directory": str(damaged.parent)})
     words = ("import random; random.Random = lambda seed, made=random.Random: made(7)", "python train.py --lr 0.2")
     (project.repo / "pinned.py").write_text(f"{words[0]}\nexec(open('train.py').read())\n")
     found, _ = proof(project, "--", "python train.py", "python pinned.py --lr 0.2", code=13)

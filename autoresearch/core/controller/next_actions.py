@@ -241,14 +241,14 @@ def _launch_ready(state: CampaignState, machine: Machine) -> tuple[ControllerAct
         return ()
     if not may_begin(state, machine.now, ready.request) or reason_to_pause(state, machine.now):
         return ()
-    return (Do.WITHDRAW_RUN,) if _stale(state, machine) else (Do.LAUNCH_RUN,)
+    awake = enter(state, CampaignPhase.RUNNING) if state.phase is CampaignPhase.WAITING else ()
+    return (Do.WITHDRAW_RUN,) if _stale(state, ready) else (*awake, Do.LAUNCH_RUN)
 
 
-def _stale(state: CampaignState, machine: Machine) -> bool:
-    assert machine.ready is not None
-    request = machine.ready.request
+def _stale(state: CampaignState, ready: ReadyRun) -> bool:
+    request = ready.request
     if request.why in ("retest", "repeat"):
-        owed = runs_and_retries.owed(runs_and_retries.without(state, machine.ready.run))
+        owed = runs_and_retries.owed(runs_and_retries.without(state, ready.run))
         return owed is None or owed.idea.index != request.idea.index
     return request.idea.slug in state.unwanted
 

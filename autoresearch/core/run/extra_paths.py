@@ -31,7 +31,7 @@ class Way(StrEnum):
     LINK = "linked"
     OWN = "a copy for each run"  # `include: [{path: data/, write: copy}]`
     OUTPUT = "left out as outputs"
-    SECRET = "left out as secret files"  # from code that an agent edits; `secrets: .env` would be masked
+    SECRET = "left out as secrets"  # from code that an agent edits; shown as secret files: `secrets: .env` is masked
     OTHER = "left out"  # a repository of its own, or named by `exclude:`
 
     @property

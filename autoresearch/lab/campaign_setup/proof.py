@@ -195,11 +195,11 @@ def _write(command: str, directory: Path, path: Path, metric: str, like: Path | 
 
 def same_before(path: Path, proposed: ProposedCampaign, parts: Parts, *, committed: bool) -> CampaignDir | None:
     """The newest campaign of this file (whose name may hold both commits) and this code, unless it ended undecided."""
-    for one in known(parts):
+    for one in (one for one in known(parts) if path.stem in one.name):  # others may be damaged
         state = CampaignHistory(one.campaign_dir).state()
         spec, claimed = state.spec, any(idea.confirmed for idea in state.ideas)
         undecided = state.phase is CampaignPhase.ENDED and not claimed and proof_of(state).difference is None
-        if path.stem not in one.name or Path(spec.blueprint).parent != path.parent or undecided:
+        if Path(spec.blueprint).parent != path.parent or undecided:
             continue
         if committed or not other_code(spec.base_commit, proposed.spec, proposed.base):
             return one.campaign_dir

@@ -79,9 +79,9 @@ class SlotPool:
         if run_slot is not None:
             self._run_slots[run] = run_slot
 
-    def here(self, run: str) -> Slot | None:
-        """The worktree of a run on this machine; None if it ran at another target."""
-        return self._taken.get(run) if self._target_of(run).is_local else None
+    def worktree(self, run: str) -> Slot | None:
+        """The worktree of a run; of one on a host that shares no files it has what was copied back."""
+        return self._taken.get(run)
 
     def free(self, run: str) -> None:
         """Release the worktree, target and GPUs of a run that is over."""

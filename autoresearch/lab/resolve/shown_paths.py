@@ -161,4 +161,4 @@ def shown_words(paths: Collection[ExtraPath]) -> str:
         own = f", {one.way}" if one.way is Way.OWN else ""
         size = f" ({gb(one.bytes)}{own})" if one.path in large or own else ""
         groups.setdefault("" if one.way.is_shown else f"{one.way}: ", []).append(one.name + size)
-    return "; ".join(title + listed(names, _FEW) for title, names in groups.items())
+    return "; ".join(title.replace("secrets", "secret files") + listed(names, _FEW) for title, names in groups.items())

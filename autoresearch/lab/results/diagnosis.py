@@ -123,23 +123,22 @@ def _failed_evaluation(finished: FinishedRun, trainer: Trainer) -> Failure | Non
 
 
 def why_unmeasured(finished: FinishedRun, trainer: Trainer, measurement: Measurement) -> Failure | None:
-    """Why a run without a visible failure was not measured, or is no success; None if it needed no metric.
-
-    A named trainer prints its steps; one that printed none did not train.
-    """
+    """Why a run without a visible failure was not measured, or is no success; None if it needed no metric."""
     spec, end = finished.spec, finished.exit
     if end.ending in (Ending.FINISHED, Ending.MAX_TIME) and (what := _diverged(spec.objective, measurement)):
         return Failure(FailureKind.DIVERGED, what)
     if end.ending is not Ending.FINISHED or measurement.measured:
         return None
-    if trainer.named and not end.steps_seen and not measurement.steps:
+    if trainer.named and not end.steps_seen and not measurement.steps:  # it did not train
         return Failure(FailureKind.NO_STEP, f"{trainer.name} exited with 0 and printed no training step")
     if spec.objective is None:
         return None
     names = dict.fromkeys(name for reading in measurement.readings for name in reading.metrics)
     near = nearest_lines([spec.objective.key], names)
     what = f"{spec.objective.metric} was not read"
-    if near:  # it logs well, and the name is another one
+    if spec.launcher != "tmux" and not spec.sources:
+        what += "; of the files that a run writes elsewhere, those are read that the notes name: `- source: json PATH`"
+    elif near:  # it logs well, and the name is another one
         what += f"; write the name that it has into the notes, `- metric: {near[0]}`; most like it: {', '.join(near)}"
     return Failure(FailureKind.METRIC_UNREAD, what + _nearest(spec.objective, finished.rundir.log))
 

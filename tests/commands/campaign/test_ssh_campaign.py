@@ -88,10 +88,11 @@ def test_a_host_gets_a_copy_of_code_and_of_included_data(sshd: Any, camp: Any) -
     (bench.repo / ".gitignore").write_text("data/\nreports/\n.venv/\n")
     (bench.repo / "data").mkdir()
     (bench.repo / "data/set.txt").write_text("the ignored data\n")
-    command = "cat data/set.txt && .venv/bin/python train.py recipe.yaml"
+    command = "cat data/set.txt && echo '{\"n\": '$$'}' > n.json && .venv/bin/python train.py recipe.yaml"
     blueprint = bench.blueprint("data", name="data.md", command=command)
     text = blueprint.read_text().replace("- path: NA", "- path: recipe.yaml")
-    blueprint.write_text(text.replace(f"- path: {sys.executable}", f"- path: {own}/bin/python"))
+    text = text.replace(f"- path: {sys.executable}", f"- path: {own}/bin/python")
+    blueprint.write_text(f"{text}\n## Other Notes\n- source: json n.json\n")
     root = bench.root / "elsewhere/root"
     host = {"kind": "ssh", "host": "far", "config": str(sshd.config), "root": str(root)}
     host |= {"venv": str(environment), "gpus_per_run": 0}
@@ -108,4 +109,7 @@ def test_a_host_gets_a_copy_of_code_and_of_included_data(sshd: Any, camp: Any) -
     assert [row["ending"] for row in counted(rows_of(camp.place))] == ["finished"] * 3
     logs = [camp.log(row) for row in state.rows if row.failure != "launch_interrupted"]
     assert all(log.count("the ignored data") == 1 for log in logs)
+    # the worktree of a run is the next one's: what the source held is read again, as to tell seeds apart
+    numbers = [Path(row["run_dir"], "outputs/n.json").read_text() for row in counted(rows_of(camp.place))]
+    assert len({*numbers}) == 3, numbers
     assert len(list(root.glob("repositories/*.git"))) == 1

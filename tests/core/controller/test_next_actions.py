@@ -102,6 +102,8 @@ def test_what_is_prepared_waits_for_room(records: Make) -> None:
     made.spec = replace(made.spec, parallel=2)
     assert due(made, ready=held) == (Do.LAUNCH_RUN,)
     assert due(made, ready=held, tried=LOOKED | {Do.LAUNCH_RUN}) == (Do.SLEEP,)  # no target has room: not at once again
+    made.note("state", state="waiting", reason="proposer exhausted")  # before somebody added it
+    assert due(made, ready=held) == (Note("state", {"state": "running", "reason": ""}), Do.LAUNCH_RUN)
 
 
 def test_a_new_idea_comes_when_nothing_is_owed(records: Make) -> None:
