@@ -431,7 +431,7 @@ def test_many_start_at_once_where_no_server_runs(start: Callable[..., SessionInf
 def test_a_keeper_whose_cli_was_killed_goes_by_itself(
     launcher: TmuxLauncher, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
-    monkeypatch.setattr(tmux, "KEEPER_S", 3)  # it is to be seen alive before
+    monkeypatch.setattr(tmux, "KEEPER_S", 6)  # it is to be seen alive before
     with launcher._server():
         pid = int(tell(launcher.socket, "display-message", "-p", "#{pid}"))
         eventually(lambda: is_dead(pid))

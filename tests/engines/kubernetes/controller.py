@@ -65,7 +65,7 @@ class Cluster:
 
     def pod_of(self, job: str) -> Pod:
         """The pod in which a job's Runner is."""
-        return next(pod for pod in self.pods.values() if pod.job == job)
+        return next(pod for pod in [*self.pods.values()] if pod.job == job)  # the thread changes it
 
     def disrupt(self, job: str, reason: str, message: str) -> None:
         """Preempt or evict: the pod is marked, then deleted with its grace."""

@@ -118,7 +118,12 @@ def test_whatever_is_sent_gets_its_answer_and_the_next_line_is_read_as_ever() ->
 
 
 @pytest.mark.system
-def test_an_id_is_used_once_at_a_time_and_too_many_calls_are_told_so() -> None:
+def test_an_id_is_used_once_at_a_time_and_too_many_calls_are_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (program := tmp_path / "python").write_text("#!/bin/sh\nexec sleep 1000\n")  # until the client has gone
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
     wait = {"name": "look", "arguments": {"argv": ["wait", "gone"]}}
     said = heard(*[ask("tools/call", wait, id="a")] * 2)
     assert {message["id"] for message in said} == {"a"}
