@@ -120,6 +120,6 @@ def release_tmux_server() -> None:
     argv = ["tmux", "-S", os.environ.get("TMUX", "").split(",")[0], "-N", *RELEASE]
     quiet = subprocess.DEVNULL
     try:
-        subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, timeout=2.0, check=False)
+        subprocess.run(argv, stdin=quiet, stdout=quiet, stderr=quiet, timeout=10.0, check=False)
     except (OSError, subprocess.TimeoutExpired):
         pass  # no tmux, or one that hangs
