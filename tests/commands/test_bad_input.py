@@ -357,13 +357,16 @@ def test_an_exit_record_that_only_lacks_its_name_is_taken(bench: Any) -> None:
     assert bench.settled(payload, "finished")["returncode"] == 0
 
 
+BAD_RECORDS = [("rec", b'{"run": "somebody", "ending": "finished"}'), ("rec", b'{"run": "'), ("json", b"{} and more")]
+
+
 @pytest.mark.system
-@pytest.mark.parametrize("record", [b'{"run": "somebody", "ending": "finished"}', b'{"run": "'])
-def test_an_exit_record_that_was_not_finished_is_none(bench: Any, record: bytes) -> None:
+@pytest.mark.parametrize(("name", "record"), BAD_RECORDS)
+def test_an_exit_record_that_was_not_finished_or_is_damaged_is_none(bench: Any, name: str, record: bytes) -> None:
     payload = uncollected(bench)
     run_dir = Path(payload["run_dir"])
     (run_dir / "exit.json").unlink()
-    (run_dir / "exit.rec").write_bytes(record)
+    (run_dir / f"exit.{name}").write_bytes(record)
     assert [r["ending"] for r in bench.ask("status")["runs"]] == ["lost"]
     bench.settled(payload, "lost")
 

@@ -16,6 +16,7 @@ from autoresearch.core.run.spec import RunState
 from autoresearch.errors import AutoresearchError
 from autoresearch.lab.parts import Parts
 from autoresearch.records.campaign_records import CampaignDir
+from autoresearch.records.files import read_json
 from autoresearch.records.index import IndexEntry
 from autoresearch.records.ledger import Ledger
 from autoresearch.records.recorded_run import Outcome
@@ -103,7 +104,7 @@ def adopt(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
 
 def _settled(rundir: RunDir, parts: Parts) -> tuple[RunState, Outcome | None]:
     state = rundir.state()
-    if state is RunState.DEAD:
+    if state is RunState.DEAD or (state is RunState.ENDED and read_json(rundir.exit_record) is None):  # damaged
         from autoresearch.lab.runs.record_lost import record_lost  # it is rare, and looks through all processes
 
         record_lost(rundir)

@@ -33,7 +33,7 @@ def record_lost(rundir: RunDir, *, reason: str = "") -> None:
     if rundir.order.exists():
         return
     with locked(rundir.lock, blocking=False) as alone:
-        if not alone or rundir.exit_record.exists():
+        if not alone or read_json(rundir.exit_record) is not None:
             return
         spec = read_spec(rundir)
         identity = read_json(rundir.runner)
@@ -108,8 +108,6 @@ def _last_sign(rundir: RunDir, created: float) -> float:
     """The last time any file of the run was written: the best estimate of its end."""
     times = [created]
     for path in (rundir.lock, rundir.log, rundir.events):
-        try:
+        with contextlib.suppress(OSError):
             times.append(path.stat().st_mtime)
-        except OSError:
-            continue
     return max(times)
