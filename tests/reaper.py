@@ -29,7 +29,7 @@ from pathlib import Path
 
 MARK = "AUTORESEARCH_TEST"
 RUN = "AUTORESEARCH_RUN_ID"
-PATIENCE_S = 60.0  # what is ending already may take so long on a loaded machine: a collector is niced
+PATIENCE_S = 240.0  # what is ending already may take so long on a loaded machine: a collector is niced
 END_S = 60.0  # ... and so long what was killed
 
 

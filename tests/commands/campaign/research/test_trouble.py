@@ -184,7 +184,7 @@ def test_a_turn_that_runs_out_of_time_is_no_attempt_and_is_asked_once_more(lab: 
     slowly, never, quick_one = WORDS[:3]
     lab.act("edit", **slow, **{"if": slowly})
     lab.act("edit", **slow, **{"if": never}, always=True)
-    lab.act("edit", replace=BETTER, **{"if": quick_one})
+    lab.act("edit", replace={"knobs.py": ("GAIN = 1.0", "GAIN = 0.5")}, **{"if": quick_one})  # worse, on whatever
     lab.act("edit", replace={"knobs.py": ("return 0.3", "return zero.3")}, **{"if": slowly})
     lab.act("fix", **slow)
     lab.act("fix", replace={"knobs.py": ("return zero.3", "return 0.4")})
