@@ -70,6 +70,15 @@ def test_a_better_command_is_proved(project: Any) -> None:
     assert small["proved"] is False and small["runs"] == 10 and small["difference"] > 0.05, "it ends early"
 
 
+def test_both_sides_take_their_seed_from_the_recipe_that_their_command_names(project: Any) -> None:
+    text = SCRIPT.replace('parser.add_argument("--lr"', 'parser.add_argument("--config")\nparser.add_argument("--lr"')
+    text = text.replace('os.environ["AUTORESEARCH_SEED"]', 'open("conf.yaml").read().split()[1]')
+    (project.repo / "train.py").write_text(text)
+    (project.repo / "conf.yaml").write_text("seed: 7\n")
+    found, _ = proof(project, "--", *(f"python train.py --config conf.yaml --lr {lr}" for lr in ("0.1", "0.2")))
+    assert found["proved"] is True, found
+
+
 def test_what_is_not_committed_is_put_to_the_proof(project: Any) -> None:
     words = ("--against", "HEAD", "--", "python", "train.py")
     assert "the same code" in project.here("prove", *words)[2]

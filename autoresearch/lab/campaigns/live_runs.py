@@ -176,7 +176,7 @@ class LiveRuns:
             return False
         failpoint("campaign.recorded")
         self._stuck.pop(run, None)
-        slot = self.pool.worktree(run)
+        slot = self.pool.taken.get(run)  # of a run on a host that shares no files: with what was copied back
         try:  # no result is lost by trouble with it: its row is written
             if slot is not None and outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir):
                 outputs.make_room(context)

@@ -64,28 +64,24 @@ class SlotPool:
         self.spec, self.environ, self.checkout = campaign_spec, environ, checkout
         self.slots = slots_of(campaign_spec, checkout)
         self.targets = campaign_spec.places or (LOCAL,)
-        self._taken: dict[str, Slot] = {}  # by run id
+        self.taken: dict[str, Slot] = {}  # by run id
         self._run_slots: dict[str, RunSlot] = {}
         self._ask_again: float | None = None  # when to look again for GPUs that were in use by others
 
     def spare(self) -> Slot | None:
         """A worktree that no run uses."""
-        used = {one.path for one in self._taken.values()}
+        used = {one.path for one in self.taken.values()}
         return next((one for one in self.slots if one.path not in used), None)
 
     def take(self, worktree: Slot, run: str, run_slot: RunSlot | None = None) -> None:
         """Assign this worktree to a run; also its target and GPUs, once the run has been started."""
-        self._taken[run] = worktree
+        self.taken[run] = worktree
         if run_slot is not None:
             self._run_slots[run] = run_slot
 
-    def worktree(self, run: str) -> Slot | None:
-        """The worktree of a run; of one on a host that shares no files it has what was copied back."""
-        return self._taken.get(run)
-
     def free(self, run: str) -> None:
         """Release the worktree, target and GPUs of a run that is over."""
-        self._taken.pop(run, None)
+        self.taken.pop(run, None)
         self._run_slots.pop(run, None)
 
     def occupied(self, run_dir: Path, run: str) -> None:
@@ -165,7 +161,7 @@ class SlotPool:
         from autoresearch.lab.ideas.worktree_paths import evaluation_slot
         from autoresearch.lab.launch.run_sandbox import scratch_of
 
-        busy = {one.path for one in self._taken.values()}
+        busy = {one.path for one in self.taken.values()}
         for one in self.slots:
             if one.path not in busy:
                 with contextlib.suppress(AutoresearchError, OSError):  # `git worktree list` still shows it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,12 +17,12 @@ from autoresearch.core.campaign.recipe_edits import diff_recipes
 from autoresearch.core.campaign.spec import CampaignSpec
 from autoresearch.core.run.trainer import Recipe, Trainer
 from autoresearch.core.text.session_and_branch_names import slugify
-from autoresearch.errors import ConflictError, NotFoundError
+from autoresearch.errors import AutoresearchError, ConflictError, NotFoundError
 from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import entries_of
 from autoresearch.git_repo.history import read_file
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
-from autoresearch.lab.resolve.launch_command import scripts_below, shell_reader
+from autoresearch.lab.resolve.launch_command import recipe_of, scripts_below, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
 
@@ -151,14 +152,18 @@ class CommitBuilder:
     # -- blueprints ----------------------------------------------------------------------------------------------
 
     def for_idea(self, hypothesis: Hypothesis) -> CommitBuilder:
-        """The builder for an idea that brings its own blueprint, which may name another recipe."""
+        """The builder for an idea that brings its own blueprint, which may name another recipe, as its command may."""
         if not hypothesis.blueprint:
             return self
-        own, root, recipe = self.blueprint_of(hypothesis), Path(self.spec.repository), ""
+        own, root = self.blueprint_of(hypothesis), Path(self.spec.repository)
+        codebase, path = root / self.spec.codebase, None
         if own.yaml_path:
-            candidates = [Path(os.path.normpath(base / own.yaml_path)) for base in (root / self.spec.codebase, root)]
+            candidates = [Path(os.path.normpath(base / own.yaml_path)) for base in (codebase, root)]
             path = next((one for one in candidates if one.exists()), candidates[0])
-            recipe = str(path.relative_to(root)) if root in path.parents else str(path)
+        elif named := recipe_of(shell_reader(codebase, own.notes.env)(own.launch_command), codebase):
+            with contextlib.suppress(AutoresearchError):  # it may be no recipe
+                path = named if load_mapping(named) else None
+        recipe = os.path.relpath(path, root) if path and root in path.parents else str(path or "")
         return replace(self, blueprint=own, spec=replace(self.spec, recipe=recipe))
 
     def blueprint_of(self, hypothesis: Hypothesis) -> Blueprint:
@@ -221,10 +226,9 @@ def _notes_of(text: str, name: str) -> Notes:
 
 @lru_cache(maxsize=256)
 def _arguments(checkout: Checkout, commit: str) -> Mapping[str, object]:
-    try:
+    with contextlib.suppress(NotFoundError):
         return parse_mapping(read_file(checkout.root, commit, ARGUMENTS), ARGUMENTS)
-    except NotFoundError:
-        return {}
+    return {}
 
 
 # A commit never changes, and its recipe is read some twenty times per idea: each uncached read starts git.
