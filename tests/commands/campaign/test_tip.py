@@ -124,9 +124,9 @@ def test_what_the_edits_of_a_confirmed_tip_are_worth_is_measured(camp: Any) -> N
     """Each version without one edit runs beside the tip; what gains nothing may be dropped, and is put to the proof."""
     project(camp)
     queue = [
+        edit(camp, "idle", "C = 0.0", "C = 1.0"),  # on the baseline, whose runs have its seed; a tip's may not
         edit(camp, "a", "A = 0.0", "A = 0.2"),
         edit(camp, "b", "B = 0.0", "B = 0.3"),
-        edit(camp, "idle", "C = 0.0", "C = 1.0"),
     ]
     state = camp.run(queue=queue, count=4, baseline=4, search="tip", confirm_runs=16)
     best, ablation = state.best, state.rounds[-1]
