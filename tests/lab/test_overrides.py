@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoresearch.core.campaign.overrides import flatten
 from autoresearch.errors import BlueprintError
 from autoresearch.lab.recipes.overrides import Applied, LaunchSettings, inherited, parents, rewritten
 from autoresearch.lab.yaml_files import parse_mapping
@@ -77,6 +78,12 @@ def test_settings_of_a_script_that_nobody_knows(command: str, key: str, value: o
     applied = launch.applied({key: value})
     assert (applied.recipe, applied.scripts) == ({}, {})
     assert launch.with_settings(applied.command).endswith(end)
+
+
+def test_the_command_wins_over_a_recipe_whose_keys_the_program_names_too() -> None:
+    flags = {"trainer.max_epochs": 10, "seed": None}  # as `--cfg job` of Hydra
+    launch = LaunchSettings(GENERIC, {"trainer": {"max_epochs": 5}}, "python t.py trainer.max_epochs=2", flags=flags)
+    assert flatten(launch.settings) == {"seed": None, "trainer.max_epochs": 2}
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ from autoresearch.lab.yaml_files import edit, parse_mapping
 MOST = 12  # generations
 _ANEW = "_override_"  # in a section: it replaces its parent's instead of being merged with it
 
-Read = Callable[[str], Mapping[str, object]]
-"""The mapping in the file at a path."""
+Read = Callable[[str], Mapping[str, object]]  # the mapping in the file at a path
 
 
 def parents(recipe: Mapping[str, object]) -> tuple[str, ...]:
@@ -113,8 +112,9 @@ class LaunchSettings:
     @property
     def settings(self) -> dict[str, object]:
         """All that can be varied, with its value where that is known: recipe, command, scripts, flags, variables."""
-        found: dict[str, object] = {} if self.own_words else {key.lstrip("-"): v for key, v in self.flags.items()}
-        found.update(self.recipe or {})
+        recipe = self.recipe or {}  # its keys stand before those of the command, which override them
+        flags = {} if self.own_words else {key.lstrip("-"): value for key, value in self.flags.items()}
+        found = {**{key: value for key, value in flags.items() if key not in flatten(recipe)}, **recipe}
         texts = [*reversed([*self.scripts.values()]), self.command]
         known = {name: value for text in texts for name, (value, _) in variables_in(text).items()}
         for text in texts:
