@@ -76,6 +76,8 @@ def test_expressions(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     found = ask(log, "--metric", "first(task_pass_rate@1)")
     assert found["metric_value"] == 0.004883 and found["step"] == 0
     assert ask(log, "--metric", "task_pass_rate@1")["metric_value"] == 0.007812
+    least = ask(log, "--metric", "task_pass_rate@1 min")  # with its direction, as in the notes
+    assert (least["metric_name"], least["metric_value"], least["best"]) == ("task_pass_rate@1", 0.007812, 0.004883)
     bad = ask(log, "--metric", "max(task_pass_rate@1", code=2)
     assert bad["error"]["code"] == "bad_metric" and "is not understood" in bad["error"]["message"]
     none = ask(log, "--metric", "avg(task_pass_rate@1)")

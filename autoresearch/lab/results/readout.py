@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from autoresearch.core.metrics.objective import ExpressionError, Objective, parse, usual_direction
+from autoresearch.core.blueprint.model import directed
+from autoresearch.core.metrics.objective import Direction, ExpressionError, Objective, parse, usual_direction
 from autoresearch.core.metrics.signal import Reading, SignalKind
 from autoresearch.core.run.ending import Ending
 from autoresearch.core.run.trainer import Source, SourceFormat, Trainer
@@ -127,12 +129,8 @@ def _readout(
 
 def _keys(reads: Sequence[SourceReadings]) -> list[str]:
     """Metrics that several sources hold."""
-    seen: set[str] = set()
-    shared: dict[str, None] = {}
-    for read in reads if len(reads) > 1 else ():
-        shared.update(dict.fromkeys(sorted(read.keys & seen)))
-        seen |= read.keys
-    return list(shared)
+    held = Counter(key for read in reads for key in read.keys)
+    return sorted(key for key, sources in held.items() if sources > 1)
 
 
 def _silent(trainer: Trainer, reads: Sequence[SourceReadings], metric_names: Sequence[str]) -> list[str]:
@@ -170,11 +168,12 @@ def _as_printed_by(trainer: Trainer, path: Path, metric_names: Sequence[str]) ->
 def _objective(metric: str) -> Objective | None:
     if not metric:
         return None
+    metric, direction = directed(metric)
     try:
         parse(metric)
     except ExpressionError as error:
         raise UsageError(f"--metric {error}", code="bad_metric") from None
-    return Objective(metric, usual_direction(metric, None))
+    return Objective(metric, Direction(direction or usual_direction(metric, None)))
 
 
 def _failure_of_run(rundir: RunDir) -> tuple[str, str] | None:
