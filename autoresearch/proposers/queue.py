@@ -19,8 +19,7 @@ from autoresearch.errors import AutoresearchError
 from autoresearch.proposers.queue_entry import QUEUE, Broken, from_blueprint, from_entry, token_of
 from autoresearch.records.hostile import read_readable
 
-Fits = Callable[[Hypothesis], str]
-"""What the campaign's recipe or command says against an idea's overrides; "" for nothing."""
+Fits = Callable[[Hypothesis], str]  # what recipe or command says against an idea's overrides; "" for nothing
 KEYS = ("ideas", "queue")  # under which a list may stand: in a file of its own, in a campaign file
 
 

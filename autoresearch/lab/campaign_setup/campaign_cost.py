@@ -165,8 +165,7 @@ def priced(campaign_spec: CampaignSpec, max_time_s: float, parts: Parts) -> tupl
 
 
 def _newest_whole_run(blueprint: str, parts: Parts) -> tuple[float | None, str]:
-    """The seconds of the newest run that went through, its evaluation included, and its name; None and "" without one.
-    """
+    """The seconds of the newest run that went through, with its evaluation, and its name; None and "" without one."""
     for entry in parts.index.by_blueprint(blueprint):
         try:
             end = exit_record.read(RunDir(Path(entry.run_dir)))

@@ -40,7 +40,7 @@ def preflight(proposed: ProposedCampaign) -> ProposedCampaign:
     for slot in slots_of(spec, base.checkout):
         slot.check_owner()
     commit = base.commit()
-    findings += [*_hide_findings(proposed, commit), *_unnamed_variables(proposed)]
+    findings += [*_hide_findings(proposed, commit), *_varied_in_vain(proposed)]
     raise_on(findings, EnvironmentUnusable)
     return replace(proposed, findings=(*findings, *_as_it_is(proposed)))
 
@@ -87,8 +87,8 @@ def _unchecked_keys(launch: LaunchSettings, keys: tuple[str, ...]) -> Iterator[F
         yield Finding(Severity.WARNING, "unchecked_key", message, "compare the name with the trainer's own")
 
 
-def _unnamed_variables(proposed: ProposedCampaign) -> Iterator[Finding]:
-    """A warning for variables that ideas set, and that neither the launch nor any file of the code names."""
+def _varied_in_vain(proposed: ProposedCampaign) -> Iterator[Finding]:
+    """Warnings for what ideas set: a variable that no launch or file of the code names, a key that `screen` sets."""
     base, resolved, command = proposed.base, proposed.trainer_settings.resolved, proposed.launch.command
     notes, scripts = resolved.blueprint.notes, (one.text for one in resolved.shell_reading.scripts)
     texts = "\n".join((command, *scripts, *notes.env, *notes.prepare, *notes.evaluate))
@@ -100,10 +100,13 @@ def _unnamed_variables(proposed: ProposedCampaign) -> Iterator[Finding]:
         named = re.search(rf"\b{re.escape(name)}\b", texts)
         return bool(named) or base.checkout.git.ask("grep", "-qwIF", "-e", name, *where)[0] != 1
 
-    keys = varied_keys(proposed.spec)
-    if unnamed := [key for key in keys if key.startswith("$") and not is_named(key[1:])]:
+    varied, cheap = varied_keys(proposed.spec), proposed.spec.screen_overrides
+    if unnamed := [key for key in dict.fromkeys((*varied, *cheap)) if key.startswith("$") and not is_named(key[1:])]:
         message = f"nothing here names {', '.join(unnamed)}: no command, no script and no file of the code"
         yield Finding(Severity.WARNING, "unnamed_variable", message, "compare the name with the script's own")
+    if alike := [key for key in varied if plain_key(key) in map(plain_key, cheap)]:
+        message = f"`screen` sets {', '.join(alike)}, which ideas vary: no cheap run shows what that does"
+        yield Finding(Severity.WARNING, "screened_key", message, "screen by another setting, or by a time")
 
 
 def _shared_outputs(proposed: ProposedCampaign) -> Iterator[Finding]:

@@ -117,10 +117,10 @@ def _queue(campaign_spec: CampaignSpec) -> Queue:
 
 
 def varied_keys(campaign_spec: CampaignSpec) -> list[str]:
-    """What the space, the screen and the ideas of a queue set; without ideas that bring code or a blueprint along."""
+    """What the space and the ideas of a queue set; without ideas that bring code or a blueprint along."""
     ideas = _queue(campaign_spec).ideas() if campaign_spec.proposer.queue else []
     plain = [idea.overrides for idea in ideas if not (idea.blueprint or idea.patches or idea.files)]
-    return [*dict.fromkeys(chain(campaign_spec.proposer.space, campaign_spec.screen_overrides, *plain))]
+    return [*dict.fromkeys(chain(campaign_spec.proposer.space, *plain))]
 
 
 def check_queue(campaign_spec: CampaignSpec, launch: LaunchSettings) -> tuple[Finding, ...]:

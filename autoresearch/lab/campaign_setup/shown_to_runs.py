@@ -20,13 +20,12 @@ from autoresearch.lab.resolve.shown_paths import ShowRules, named_paths, paths_t
 from autoresearch.lab.resolve.trainer_settings import TrainerSettings
 
 _FEW = 5  # paths that a warning names
-_WRITES_TO = frozenset(
+_WRITES_TO = frozenset(  # keys and flags, with underscores, that name a path to write to
     ["out", "outdir", "out_dir", "out_path", "output", "output_dir", "output_path", "save", "save_dir", "savedir",
      "save_path", "save_file", "checkpoint_dir", "checkpoint_path", "checkpoints_dir", "ckpt_dir", "ckpt_path", "ckpt",
      "logdir", "log_dir", "logging_dir", "results_dir", "result_dir", "run_dir", "work_dir", "workdir",
      "default_local_dir", "default_root_dir", "model_path", "model_dir", "dump_dir"]
 )  # fmt: skip
-"""Keys and flags, with underscores, that name a path to write to."""
 
 
 def with_shown(

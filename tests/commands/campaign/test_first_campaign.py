@@ -212,6 +212,9 @@ def test_a_variable_that_nothing_names_is_remarked(camp: Any) -> None:
     bench.commit("all of it")
     plan = bench.ask(*words, "--set", "base=HEAD", "--set", "space={$CHUNK: [1, 2], $SLUG: [1, 2]}")
     assert any("nothing here names $SLUG: " in one for one in plan["remarks"]), plan["remarks"]
+    screen = ("--set", "screen={overrides: {$CHUNK: 1}}")  # cheap runs of ideas that vary it are all alike
+    alike = bench.ask(*words, *screen, "--set", "space={$CHUNK: [1, 2], $RATE: [0.3, 0.6]}")["remarks"]
+    assert any("`screen` sets $CHUNK, which ideas vary" in one for one in alike), alike
 
 
 def test_that_a_program_is_asked_leaves_nothing_behind(camp: Any) -> None:
