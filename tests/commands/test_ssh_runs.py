@@ -63,6 +63,17 @@ def test_a_run_by_ssh_has_the_same_records(bench: Any, far: Any, place: str) -> 
     assert log.count("hello from the trainer") == 1 and "task_pass_rate@1:0.5" in log
 
 
+def test_a_host_gets_what_the_notes_include(bench: Any, far: Any) -> None:
+    (bench.repo / ".gitignore").write_text("data/\nreports/\n")
+    (bench.repo / "data").mkdir()
+    (bench.repo / "data/set.txt").write_text("the ignored data\n")
+    blueprint = bench.blueprint(command="cat data/set.txt && python trainer.py ok")
+    blueprint.write_text(f"{blueprint.read_text()}\n## Other Notes\n- include: data/\n")
+    begun = bench.ask("run", blueprint, "--launcher", "copied", "--detach")
+    over(bench, begun, "finished")
+    assert "the ignored data" in Path(begun["run_dir"], "run.log").read_text()
+
+
 def test_cuts_and_kills_while_it_trains_cost_nothing(bench: Any, far: Any) -> None:
     begun = bench.ask("run", bench.blueprint("long"), "--launcher", "far", "--detach")
     log = Path(begun["run_dir"], "run.log")

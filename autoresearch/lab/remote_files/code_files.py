@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from autoresearch.core.run.extra_paths import is_within
@@ -33,8 +33,8 @@ _MEANINGS = {
 }
 
 
-def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path) -> str:
-    """Push a commit, with what a worktree of ours shows beside it; returns the commit that was pushed.
+def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path, include: Iterable[str] = ()) -> str:
+    """Push a commit, with what a worktree of ours shows beside it, or `include:`; returns the commit that was pushed.
 
     words: the program here that is `RECEIVE` there. scratch: a directory for objects that are in no repository here.
     What was pushed before is not sent again, and a push that is cut leaves nothing. Raises Declined, Unreachable,
@@ -49,7 +49,8 @@ def push(checkout: Checkout, commit: str, words: Sequence[str], scratch: Path) -
         "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(checkout.common_dir / "objects"),
     }
     try:
-        if files := dict(_beside(checkout, commit)) if is_slot(checkout.root) else {}:
+        own = (one for path in include for one in _files(path, checkout.root / path))
+        if files := dict(_beside(checkout, commit) if is_slot(checkout.root) else own):
             commit = _commit(git, commit, files, extra)
         status, _, said = git.ask(*_SETTINGS, "push", *_EXACTLY, url, f"{commit}:{REFS}/{commit}", extra=extra)
     finally:

@@ -32,13 +32,9 @@ from autoresearch.lab.remote_files.remote_host import (
     code_name,
     plain_word,
 )
-from autoresearch.lab.remote_files.translate_paths import (
-    PLAIN,
-    Translation,
-    far_environment,
-    far_spec,
-    keys_of,
-)
+from autoresearch.lab.remote_files.translate_paths import PLAIN, Translation, far_environment, far_spec, keys_of
+from autoresearch.lab.resolve.resolve_blueprint import read_blueprint
+from autoresearch.lab.resolve.shown_paths import included
 from autoresearch.launchers.gpus import words_of
 from autoresearch.records import journal
 from autoresearch.records.files import read_json
@@ -269,7 +265,9 @@ class _Upload:
             raise Declined(why, code="no_commit")
         git_dir = f"{host['root']}/repositories/{code_name(checkout.project)}.git"
         words = self.there.reach.command(["sh", "-c", RECEIVE, git_dir])
-        commit = push(checkout, commit, words, self.rundir.path / "pushed")
+        notes = None if is_slot(checkout.root) else read_blueprint(Path(self.spec.blueprint)).blueprint.notes
+        include = [path for text in (notes.include if notes else ()) for path, _ in included(checkout.root, text)]
+        commit = push(checkout, commit, words, self.rundir.path / "pushed", include)
         return {"git_dir": git_dir, "commit": commit, "code": there}
 
     def _environment_links(self, host: Mapping[str, Any]) -> dict[str, str]:

@@ -52,7 +52,7 @@ class _Chooser:
     def __init__(self, root: Path, show_rules: ShowRules) -> None:
         self.root, self.rules = root, show_rules
         self.excludes = tuple(one.rstrip("/") for one in show_rules.exclude)
-        self.includes = {path: one for text in show_rules.include for path, one in _expanded(root, text)}
+        self.includes = {path: one for text in show_rules.include for path, one in included(root, text)}
 
     def chosen(self, extras: Iterable[str]) -> Iterator[ExtraPath]:
         """Each extra as a whole, or in parts where its parts differ; inner ones that are named beside an outer one."""
@@ -121,7 +121,7 @@ def _together(paths: Iterable[ExtraPath]) -> Iterator[ExtraPath]:
             yield from (replace(one, way=Way.LINK) for one in ones) if size > MOST_COPIED_BYTES else ones
 
 
-def _expanded(root: Path, text: str) -> Iterator[tuple[str, Include]]:
+def included(root: Path, text: str) -> Iterator[tuple[str, Include]]:
     """The paths that an entry of `include:` names in the checkout."""
     try:
         include = parse_include(text)
