@@ -61,7 +61,7 @@ def not_sent(campaign_spec: CampaignSpec, parts: Parts) -> Iterator[Finding]:
     with contextlib.suppress(AutoresearchError):  # one that cannot be used is an error elsewhere
         if hosts := [one.name for one in elsewhere if not parts.launcher_for(one, parts.environ).reach.shared]:
             message = f"not in git, and not sent to {', '.join(hosts)}: {listed(missing, _FEW)}"
-            hint = f"`include: [{missing[0]}]` sends it"
+            hint = f"`include: {missing[0]}` sends it"
             yield Finding(Severity.WARNING, "not_sent", message, hint)
 
 

@@ -24,7 +24,6 @@ from autoresearch.lab.runs.run_status import Watcher
 from autoresearch.lab.runs.sessions import close_session
 from autoresearch.records import campaign_records
 from autoresearch.records.campaign_records import LOG_ONLY
-from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
 from autoresearch.runner.basics import failpoint
 
@@ -178,7 +177,7 @@ class LiveRuns:
         self._stuck.pop(run, None)
         slot = self.pool.taken.get(run)  # of a run on a host that shares no files: with what was copied back
         try:  # no result is lost by trouble with it: its row is written
-            if slot is not None and outputs.gather(context, rundir, slot, result_dir=read_run(rundir).result_dir):
+            if slot is not None and outputs.gather(context, rundir, slot):
                 outputs.make_room(context)
         except (AutoresearchError, OSError) as error:
             context.say(f"{run}: its outputs were not kept: {error}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path, PurePosixPath
 
 from autoresearch.core.campaign.state import CampaignState
@@ -20,8 +20,10 @@ from autoresearch.git_repo.worktrees import Slot
 from autoresearch.lab.campaign_report.run_outputs import MOST_NAMED, RunOutputs, is_best, outputs_of
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.disk.usage import GB, MOST_OF_A_RUN, disk_usage, gb
+from autoresearch.readers.read import changed_at
 from autoresearch.records import campaign_records, journal
 from autoresearch.records.files import write_json
+from autoresearch.records.recorded_run import read as read_run
 from autoresearch.records.rundir import RunDir
 
 _NOT_KEPT = frozenset(
@@ -31,13 +33,15 @@ _NOT_KEPT = frozenset(
 _DOWNLOADED = frozenset({"data", "dataset", "datasets"})  # at the top: what a run fetched, and not what it made
 
 
-def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: str) -> bool:
+def gather(context: CampaignContext, rundir: RunDir, slot: Slot) -> bool:
     """Move what a run wrote in its worktree to its run directory, once; whether anything is kept of it."""
     if rundir.outputs_record.exists():
         return False
-    names, kept = list(written(slot)), list[str]()
+    spec, kept, inside = read_run(rundir), list[str](), f"{slot.path}/"
+    fresh = (one.path for one in spec.sources if one.path.startswith(inside) and changed_at(one) > spec.created)
+    names = list(written(slot, {path.removeprefix(inside) for path in fresh}))
     size, removed, why = sum(_size(slot.path / name) for name in names), list[str](), ""
-    results = disk_usage([Path(result_dir)], MOST_OF_A_RUN).bytes
+    results = disk_usage([Path(spec.result_dir)], MOST_OF_A_RUN).bytes
     if size > context.spec.keep_gb * GB and not is_best(context.state, rundir):
         removed, why = names, f"it is {gb(size)}, and {_limit(context)}"
     else:
@@ -54,9 +58,9 @@ def gather(context: CampaignContext, rundir: RunDir, slot: Slot, *, result_dir: 
     record = {"files": kept, "bytes": held, "removed": removed, "why": why, "results": results}
     write_json(rundir.outputs_record, {"schema": 1, **record})
     if kept:
-        _tell(result_dir, f"kept its outputs: {listed(kept, MOST_NAMED)}, in {rundir.outputs}")
+        _tell(spec.result_dir, f"kept its outputs: {listed(kept, MOST_NAMED)}, in {rundir.outputs}")
     if removed:
-        _note_removed(context, rundir, result_dir, removed, why)
+        _note_removed(context, rundir, spec.result_dir, removed, why)
     return bool(kept)
 
 
@@ -70,7 +74,7 @@ def gather_left(context: CampaignContext, slots: list[Slot]) -> None:
                 for slot in slots:
                     with contextlib.suppress(AutoresearchError, OSError):
                         slot.check_commit(commits.get(row.run_id, ""))
-                        gather(context, rundir, slot, result_dir=row.result_dir)
+                        gather(context, rundir, slot)
 
 
 def make_room(context: CampaignContext) -> None:
@@ -94,13 +98,13 @@ def _worth(state: CampaignState, run_outputs: RunOutputs) -> tuple[bool, bool, f
     return is_best(state, run_outputs.rundir), idea is state.winner or idea.kept, row.ended or 0.0
 
 
-def written(slot: Slot) -> Iterator[str]:
-    """The files in a worktree that are not of its commit; no links, no caches, no data."""
-    for name in slot.untracked():
+def written(slot: Slot, sources: Set[str] = frozenset()) -> Iterator[str]:
+    """The files in a worktree that are not of its commit; no links, no caches, no data; `sources` in any case."""
+    for name in sorted({*sources, *slot.untracked()}):
         path = PurePosixPath(name)
         cache = bool(_NOT_KEPT & set(path.parts)) or path.suffix == ".pyc" or path.parts[0] in _DOWNLOADED
         linked = any((slot.path / part).is_symlink() for part in (path, *path.parents))
-        if not (cache or linked) and (slot.path / name).is_file():
+        if (name in sources or not cache) and not linked and (slot.path / name).is_file():
             yield name
 
 

@@ -6,6 +6,7 @@ line goes into the blueprint's launch command; what git does not hold is named, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -107,15 +108,12 @@ def _merged(
     try:
         return commit(patch, files)
     except PatchError as clash:
-        recipe = builder.spec.recipe
-        if recipe and not recipe.startswith("/"):
-            apart = (OURS, recipe)
-            base = builder.spec.base_commit
-            others = diff(builder.checkout, base, idea.commit, ignoring=apart, max_bytes=MAX_BYTES)
-            try:
+        recipe = builder.recipe_path
+        if recipe not in ("", RECIPE):
+            ends = builder.spec.base_commit, idea.commit
+            others = diff(builder.checkout, *ends, ignoring=(OURS, recipe), max_bytes=MAX_BYTES)
+            with contextlib.suppress(PatchError, NotFoundError):
                 return commit(others, {**files, recipe: _recipe(builder, idea, head)})
-            except (PatchError, NotFoundError):
-                pass
         raise _named(clash, idea) from clash
 
 

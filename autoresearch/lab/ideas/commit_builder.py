@@ -22,7 +22,7 @@ from autoresearch.git_repo.checkout import Checkout
 from autoresearch.git_repo.commits import entries_of
 from autoresearch.git_repo.history import read_file
 from autoresearch.lab.recipes.overrides import LaunchSettings, inherited, rewritten
-from autoresearch.lab.resolve.launch_command import recipe_of, scripts_below, shell_reader
+from autoresearch.lab.resolve.launch_command import VARIED, recipe_of, scripts_below, shell_reader
 from autoresearch.lab.yaml_files import load_mapping, parse_mapping
 from autoresearch.trainers import registry
 
@@ -72,8 +72,8 @@ class CommitBuilder:
 
     @property
     def recipe_path(self) -> str:
-        """The recipe's path in the tree of every idea; "" if there is none."""
-        if not self.spec.recipe:
+        """The recipe's path in the tree of every idea; "" if there is none that can be varied."""
+        if not self.spec.recipe.lower().endswith(VARIED):
             return ""
         return RECIPE if self.spec.recipe.startswith("/") else self.spec.recipe
 

@@ -4,7 +4,7 @@ become ideas: what can be tried is committed, and of the rest is recorded why it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from autoresearch.core.controller.agent_schedule import waiting
 from autoresearch.core.controller.runs_and_retries import attempts
 from autoresearch.lab.campaigns.context import CampaignContext
 from autoresearch.lab.ideas import idea_commit
-from autoresearch.lab.ideas.commit_builder import CommitBuilder, IdeaRefused
+from autoresearch.lab.ideas.commit_builder import RECIPE, CommitBuilder, IdeaRefused
 from autoresearch.lab.ideas.run_commit import repair
 from autoresearch.lab.yaml_files import line_numbers, parse_any
 from autoresearch.proposers.queue import Queue, in_order
@@ -117,10 +117,9 @@ class IdeaSources:
 
     def _proposer_inputs(self) -> ProposerInputs:
         mine = self.spec.proposer
-        baseline: Mapping[str, Any] = {}
-        if mine.name not in (QUEUE, AGENT):
-            builder = self._context.builder
-            baseline = builder.whole(self.spec.base_commit) if builder.recipe_path == self.spec.recipe else {}
+        builder = self._context.builder
+        known = mine.name not in (QUEUE, AGENT) and builder.recipe_path != RECIPE
+        baseline = builder.whole(self.spec.base_commit) if known else {}
         return ProposerInputs(
             objective=self.spec.objective,
             read_yaml=parse_any,

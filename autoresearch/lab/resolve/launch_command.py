@@ -113,7 +113,7 @@ _MAKES_NOTHING = frozenset(
     {"", "cd", "pushd", "export", "set", "source", ".", "mkdir", "echo", "ulimit", "module", "conda"}
 )
 _BYTES = 1 << 18  # a longer file is data; only its beginning is read
-_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
+VARIED = (".yaml", ".yml", ".json")  # the recipes that are read, and edited; a TOML file is only named
 _CONFIG = later(r"(?:--)?(?:config|conf|cfg|recipe)(?:[-_](?:file|path))?")
 _HYDRA_NAME, _HYDRA_PATH = later(r"--config[-_]name|-cn"), later(r"--config[-_](?:path|dir)|-cp|-cd")
 _YAML = later(r"""["']([\w./-]{1,200}\.ya?ml)["']""")
@@ -146,7 +146,7 @@ def recipe_of(shell_reading: ShellReading, codebase: Path) -> Path | None:
 def _existing(simple: SimpleCommand, codebase: Path, paths: Iterable[str]) -> Iterator[Path]:
     """Those of a command's files that are there, and may be recipes."""
     for path in (Path(os.path.normpath(codebase / (simple.cwd or "") / one)) for one in paths if "$" not in one):
-        if path.suffix in _SUFFIXES and kind_of(path) == "file":
+        if path.suffix in (*VARIED, ".toml") and kind_of(path) == "file":
             yield path
 
 

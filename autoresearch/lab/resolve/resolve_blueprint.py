@@ -22,6 +22,7 @@ from autoresearch.core.shell import ShellReading
 from autoresearch.errors import AutoresearchError, BlueprintError, NotFoundError
 from autoresearch.lab.recipes.overrides import inherited
 from autoresearch.lab.resolve.launch_command import (
+    VARIED,
     kind_of,
     missing_script,
     read_start,
@@ -308,9 +309,8 @@ class _PathChecker:
     def _recipe_data(self, recipe: Path) -> Mapping[str, object]:
         key = "exp_yaml_path"
         hint = "correct [exp_yaml_path], or write NA"
-        if not self.check(key, "the recipe", recipe, "file", "missing_recipe", hint):
-            return {}
-        if recipe.suffix.lower() not in (".yaml", ".yml", ".json"):
+        there = self.check(key, "the recipe", recipe, "file", "missing_recipe", hint)
+        if not there or recipe.suffix.lower() not in VARIED:
             return {}
         try:
             data, mapping = self._mapping(recipe)

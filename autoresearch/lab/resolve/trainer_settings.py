@@ -18,7 +18,7 @@ from autoresearch.core.statistics.seeding import UNSEEDED, VARIABLE, SeedWay
 from autoresearch.errors import AutoresearchError, BlueprintError, ConflictError
 from autoresearch.lab.recipes.overrides import LaunchSettings, seed_way_of
 from autoresearch.lab.resolve import host_check
-from autoresearch.lab.resolve.launch_command import flags_of_program, read_start, scripts_below
+from autoresearch.lab.resolve.launch_command import VARIED, flags_of_program, read_start, scripts_below
 from autoresearch.lab.resolve.resolve_blueprint import ResolvedBlueprint
 from autoresearch.lab.settings import Settings
 from autoresearch.lab.yaml_files import parse_mapping
@@ -87,7 +87,7 @@ class TrainerSettings:
     def launch(self, root: Path | None = None) -> LaunchSettings:
         """All that the blueprint's command can vary. `root`: of its repository; None for the codebase itself."""
         resolved, reading = self.resolved, self.resolved.shell_reading
-        recipe = resolved.inherited if resolved.recipe and resolved.recipe.suffix != ".toml" else None  # not edited
+        recipe = resolved.inherited if str(resolved.recipe).lower().endswith(VARIED) else None
         scripts = scripts_below(root or resolved.codebase, reading, resolved.codebase)
         return LaunchSettings(self.trainer, recipe, reading.text, scripts, self.flags)
 

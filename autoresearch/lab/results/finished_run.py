@@ -168,10 +168,10 @@ def _if_not_shown(failure: Failure, spec: RunSpec) -> Failure:
             continue
         if not one.way.is_shown or (elsewhere and not one.included):
             if not os.path.lexists(f"{spec.worktree}/{path}") and os.path.lexists(f"{campaign.repository}/{path}"):
-                said = f"{path} is in the checkout, and no run sees it: `include: [{path}]` shows it"
+                said = f"{path} is in the checkout, and no run sees it: `include: {path}` shows it"
                 return replace(failure, kind=FailureKind.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
         elif spec.sandbox and one.way is not Way.OWN and any(word in failure.line for word in _REFUSED):
-            own = f"`include: [{{path: {one.name}, write: copy}}]`"
+            own = f"`include: {{path: {one.name}, write: copy}}`"
             said = f"runs see {one.name} read-only, and this one wrote there: {own} gives each a copy of its own"
             return replace(failure, kind=FailureKind.NOT_SHOWN, line=said[:MAX_LINE], note=failure.line)
     return failure

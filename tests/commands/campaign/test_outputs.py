@@ -28,6 +28,15 @@ open("notes.txt", "w").write("mine")
 for step in (1, 2, 3):
     print(f"step: {step} | loss: 0.5 | score: {args.lr:.6f}", flush=True)
 """
+WRITES = """
+import argparse, json, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--config")
+parser.add_argument("--lr", type=float, default=0.1)
+os.makedirs("data", exist_ok=True)
+args = parser.parse_args()
+json.dump({"score": args.lr}, open("data/eval.json", "w"))
+"""
 FAST = {"proposer": "grid", "baseline": 1, "retests": 0, "confirm": False}
 
 
@@ -55,6 +64,18 @@ def test_what_every_run_wrote_is_there_at_the_end(camp: Any) -> None:
     report = (Path(state.spec.directory) / "report.md").read_text()
     assert "## What the runs wrote" in report and f"{state.best.name}: " in report
     assert "kept its outputs: notes.txt, out/w.npz" in Path(state.rows[1].result_dir, "experiment_log.md").read_text()
+
+
+def test_a_source_is_kept_where_a_run_in_the_checkout_left_one_that_got_into_the_commit(camp: Any) -> None:
+    (camp.bench.repo / "train.py").write_text(textwrap.dedent(WRITES))
+    (camp.bench.repo / "conf.toml").write_text("[optim]\nlr = 0.1\n")  # named, and neither read nor varied
+    command, notes = "python train.py --config conf.toml", "- source: json data/eval.json"
+    camp.bench.blueprint("ok", command=command, trainer="generic", notes=notes, metric="score")
+    camp.bench.commit("a script with a file of its own")
+    camp.bench.ask("run", "exp.md")
+    state = camp.run(space={"lr": [0.3, 0.4]}, count=2, **FAST)
+    assert [kept(row) for row in state.rows] == [["data/eval.json"]] * 2, camp.said()
+    assert [camp.bench.ask("metrics", row.run_id)["metric_value"] for row in state.rows] == [0.1, 0.3]
 
 
 def test_beyond_the_limit_losers_go_first_by_name_and_the_winner_s_stays(camp: Any) -> None:

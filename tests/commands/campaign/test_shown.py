@@ -85,7 +85,7 @@ def test_a_path_that_is_left_out_is_named_after_the_first_run(stranger: Any) -> 
     (repo / "train.py").write_text(text)
     stranger.start(space={"lr": [0.1, 0.2]}, baseline=3)
     state = stranger.phase("paused")
-    said = "wandb/pre.txt is in the checkout, and no run sees it: `include: [wandb/pre.txt]` shows it"
+    said = "wandb/pre.txt is in the checkout, and no run sees it: `include: wandb/pre.txt` shows it"
     (row,) = state.rows
     assert state.reason.endswith(f"crashed (not_shown): {said}; see {row.log_path}")
     assert (row.failure, row.description.endswith(f"[{said}]")) == ("not_shown", True)
@@ -105,6 +105,6 @@ def test_a_proof_says_so_and_ends(stranger: Any) -> None:
     for sides in (("old", "HEAD"), ("HEAD", "old")):
         line = ("prove", sides[0], "--against", sides[1], "--metric", "task_pass_rate@1", "--set", "baseline=1")
         _, out, _ = bench.here(*line, "--set", "confirm=false", "--", "python train.py recipe.yaml")
-        assert "wandb/x is in the checkout, and no run sees it: `include: [wandb/x]` shows it" in out
+        assert "wandb/x is in the checkout, and no run sees it: `include: wandb/x` shows it" in out
         (place,) = (bench.repo / "reports/auto_research").glob(f"*prove-{sides[0].lower()}*")
         assert len((place / "results.tsv").read_text().splitlines()) == (2 if sides[1] == "HEAD" else 3)

@@ -77,7 +77,7 @@ def test_a_refused_write_names_the_line_that_allows_it(stranger: Any, bubblewrap
     stranger.start(count=1, baseline=3, sandbox="need")
     state = stranger.camp.phase("paused")
     assert len(state.rows) == 1
-    line = "`include: [{path: data/, write: copy}]` gives each a copy of its own"
+    line = "`include: {path: data/, write: copy}` gives each a copy of its own"
     assert f"runs see data/ read-only, and this one wrote there: {line}" in state.reason
     own = {"include": [{"path": "data/", "write": "copy"}], "prefix": "autoresearch/two"}
     state = stranger.run(count=1, baseline=1, sandbox="need", **own)
