@@ -114,7 +114,8 @@ class Effect:
         times = "1,000 or more" if self.times > 999 else f"{self.times:.3g}"
         if self.exact:
             units = f"{times} unit{'s' * (times != '1')} of the last digit"
-            return f"runs with the same seed are equal, and another seed changes {values} by {units}"
+            unsure = "" if self.seen else ", which may be chance: more digits, or values at more steps, would tell"
+            return f"runs with the same seed are equal, and another seed changes {values} by {units}{unsure}"
         return f"another seed changes {values}, {times} times as much as repeating the same seed does"
 
 
@@ -233,8 +234,7 @@ def _trained(metrics: Mapping[str, Series]) -> dict[str, Series]:
 
 
 def _compared(within: Sequence[_Pair], between: Sequence[_Pair]) -> Effect:
-    quotients: list[float] = []
-    exact = True
+    quotients, exact = list[float](), True
     for alike, apart in _steps(within, between):
         if not any(a != b for a, b in (*alike, *apart)):
             continue

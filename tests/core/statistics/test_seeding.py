@@ -127,9 +127,9 @@ def test_what_all_seeds_share_says_nothing() -> None:
     runs = [SeededRun(seed, (*first, (2, value))) for seed, value in ((1, 0.5), (1, 0.5), (2, 0.57))]
     found = effect(runs)
     assert found is not None and (found.values, found.exact) == (1, True)
-    assert not found.seen  # two digits: seven units of the last one
+    assert not found.seen and "may be chance: more digits" in found.reason  # two digits: seven units of the last one
     finer = effect([SeededRun(seed, (*first, (2, value))) for seed, value in ((1, 0.5012), (1, 0.5012), (2, 0.5712))])
-    assert finer is not None and finer.seen
+    assert finer is not None and finer.seen and "chance" not in finer.reason
 
 
 def test_there_is_nothing_to_compare() -> None:
