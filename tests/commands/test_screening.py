@@ -63,6 +63,7 @@ def test_a_campaign_screens_and_a_proof_recalls(bench: Any) -> None:
     assert "[3/3] #3 level=0.2, run 1: screened" in said, said
     told = bench.ask("campaign", "status")
     assert (told["attempted"], told["standings"]["screened"]) == (3, 1)
+    bench.until(lambda: not CampaignDir(place).controlled)
     bench.ask("campaign", "confirm", "hopeless")
 
     def is_recalled() -> bool:

@@ -265,8 +265,9 @@ class _Upload:
             raise Declined(why, code="no_commit")
         git_dir = f"{host['root']}/repositories/{code_name(checkout.project)}.git"
         words = self.there.reach.command(["sh", "-c", RECEIVE, git_dir])
-        notes = None if is_slot(checkout.root) else read_blueprint(Path(self.spec.blueprint)).blueprint.notes
-        include = [path for text in (notes.include if notes else ()) for path, _ in included(checkout.root, text)]
+        path = Path(self.spec.blueprint)  # it may have gone since; what a campaign includes is in its worktrees
+        notes = read_blueprint(path).blueprint.notes if path.is_file() and not is_slot(checkout.root) else None
+        include = [one for text in (notes.include if notes else ()) for one, _ in included(checkout.root, text)]
         commit = push(checkout, commit, words, self.rundir.path / "pushed", include)
         return {"git_dir": git_dir, "commit": commit, "code": there}
 
